@@ -1,0 +1,65 @@
+"""Execution delay for any Gymnasium environment: laws, schedules and wrappers.
+
+Needs numpy and gymnasium only.
+"""
+
+from delayzero.delays.channel import Channel
+from delayzero.delays.execution import DelayedExecution
+from delayzero.delays.latency import (
+    MM1,
+    Exponential,
+    Gamma,
+    HyperExponential,
+    InSteps,
+    Jitter,
+    LogNormal,
+    Outage,
+)
+from delayzero.delays.law import Context, DelayError, Law
+from delayzero.delays.schedule import RULES, Rule, Schedule, make_schedule
+from delayzero.delays.step_laws import (
+    Callback,
+    Categorical,
+    Constant,
+    GilbertElliott,
+    MarkovChain,
+    PerEpisode,
+    Uniform,
+    Walk,
+)
+from delayzero.delays.stream import DelayStream
+from delayzero.delays.sums import Sum
+from delayzero.delays.text import parse
+from delayzero.delays.trace import Trace
+
+__all__ = [
+    "MM1",
+    "RULES",
+    "Callback",
+    "Categorical",
+    "Channel",
+    "Constant",
+    "Context",
+    "DelayError",
+    "DelayStream",
+    "DelayedExecution",
+    "Exponential",
+    "Gamma",
+    "GilbertElliott",
+    "HyperExponential",
+    "InSteps",
+    "Jitter",
+    "Law",
+    "LogNormal",
+    "MarkovChain",
+    "Outage",
+    "PerEpisode",
+    "Rule",
+    "Schedule",
+    "Sum",
+    "Trace",
+    "Uniform",
+    "Walk",
+    "make_schedule",
+    "parse",
+]

@@ -1,0 +1,121 @@
+"""Actions as data: what fills the initial queue, and pending actions as an observation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from delayzero.delays.law import DelayError
+
+ARRAY_SPACES = (spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary, spaces.Box)
+
+
+def is_array_space(space: spaces.Space[Any]) -> bool:
+    """Whether actions of the space are numbers or arrays of one shape."""
+    return isinstance(space, ARRAY_SPACES)
+
+
+def default_action(space: spaces.Space[Any]) -> Any:
+    """The action that fills the initial queue if nothing is said: the first one, or zero."""
+    if isinstance(space, spaces.Discrete):
+        return np.asarray(space.start, space.dtype)[()]
+    if isinstance(space, spaces.MultiDiscrete):
+        return np.array(space.start, space.dtype)
+    if isinstance(space, spaces.MultiBinary):
+        return np.zeros(space.shape, space.dtype)
+    if isinstance(space, spaces.Box):
+        return np.clip(np.zeros(space.shape, space.dtype), space.low, space.high)
+    raise DelayError(
+        f"there is no default action for {space}; give initial_actions, an action or {_QUEUE}"
+    )
+
+
+_QUEUE = "one action for each of the M steps"
+
+
+def initial_queue(value: Any, space: spaces.Space[Any], max_delay: int) -> list[Any]:
+    """The M actions of an initial queue from one action, or from a sequence of M actions.
+
+    Raises:
+        DelayError: It is neither.
+    """
+    if space.contains(value):
+        return [value] * max_delay
+    try:
+        actions = list(value)
+    except TypeError:
+        raise DelayError(f"initial actions {value!r} are no action of {space}") from None
+    if len(actions) != max_delay:
+        raise DelayError(
+            f"{len(actions)} initial actions; there should be {_QUEUE}, M = {max_delay}"
+        )
+    for place, action in enumerate(actions):
+        if not space.contains(action):
+            raise DelayError(f"initial action {place}, {action!r}, is not in {space}")
+    return actions
+
+
+class PendingEncoder:
+    """Pending actions as one array: one-hot (or plain, for Box) with a column for "nothing".
+
+    A slot is the action's flat form (as :func:`gymnasium.spaces.flatten` has it) and one further
+    number, 1 where no action is pending. Slots beyond the known ones are zero but for that.
+    """
+
+    def __init__(self, space: spaces.Space[Any], max_delay: int) -> None:
+        if not is_array_space(space):
+            raise DelayError(
+                f"pending actions of {type(space).__name__} can't be observed; "
+                "use observe='delay', or a space Discrete, MultiDiscrete, MultiBinary or Box"
+            )
+        self._space = space
+        self._size = int(spaces.flatdim(space))
+        low, high = np.zeros(self._size), np.ones(self._size)
+        if isinstance(space, spaces.Box):
+            low, high = np.minimum(space.low.ravel(), 0), np.maximum(space.high.ravel(), 0)
+        self.space = spaces.Box(
+            np.tile(np.append(low, 0).astype(np.float32), (max_delay, 1)),
+            np.tile(np.append(high, 1).astype(np.float32), (max_delay, 1)),
+            dtype=np.float32,
+        )
+
+    def encode(self, actions: NDArray[Any], known: NDArray[np.bool_]) -> NDArray[np.float32]:
+        """Encode a padded queue.
+
+        Args:
+            actions: Shape ``[..., M, *action_shape]``.
+            known: Which slots hold an action, ``[..., M]``.
+
+        Returns:
+            Shape ``[..., M, size + 1]``.
+        """
+        result = np.zeros((*known.shape, self._size + 1), np.float32)
+        result[..., :-1] = self._flatten(actions)
+        result[~known] = 0
+        result[..., -1] = ~known
+        return result
+
+    def _flatten(self, actions: NDArray[Any]) -> Any:
+        space = self._space
+        if isinstance(space, spaces.Discrete):
+            return np.eye(int(space.n), dtype=np.float32)[
+                self._place(actions, space.start, space.n)
+            ]
+        if isinstance(space, spaces.MultiDiscrete):
+            nvec, start = space.nvec.ravel(), np.asarray(space.start).ravel()
+            flat = actions.reshape(*actions.shape[: actions.ndim - space.nvec.ndim], len(nvec))
+            columns = [
+                np.eye(int(n), dtype=np.float32)[self._place(flat[..., i], first, n)]
+                for i, (n, first) in enumerate(zip(nvec, start, strict=True))
+            ]
+            return np.concatenate(columns, axis=-1)
+        assert space.shape is not None
+        return actions.reshape(*actions.shape[: actions.ndim - len(space.shape)], self._size)
+
+    @staticmethod
+    def _place(actions: NDArray[Any], start: Any, count: Any) -> Any:
+        """The row of the identity matrix; padding may lie outside the space and is clipped."""
+        return np.clip(actions - start, 0, count - 1)

@@ -1,0 +1,289 @@
+"""Delayed execution of actions, for one Gymnasium environment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import deepcopy
+from typing import Any, Literal
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from delayzero.delays.actions import (
+    PendingEncoder,
+    default_action,
+    initial_queue,
+    is_array_space,
+)
+from delayzero.delays.channel import Channel, resolve_law
+from delayzero.delays.law import DelayError, Law, nearest
+from delayzero.delays.schedule import Rule
+from delayzero.delays.text import parse
+
+Reveal = Literal["before", "after", "never"]
+Observe = Literal["plain", "delay", "pending"]
+
+
+class DelayedExecution(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
+    """Actions take effect late: the action decided now runs some steps later.
+
+    At each step t the delay z_t is drawn, the agent decides on an action, and the environment runs
+    the newest decision that has arrived (``rule="latest-generated"``). Until the first one has,
+    it runs the initial queue. ``reset`` and ``step`` add to ``info``:
+
+    * ``delay``: z_t, the delay of the coming decision (``reveal="before"``), or that of the last
+      one, M at reset (``reveal="after"``);
+    * ``pending``: the actions that will run at t .. t + delay - 1, those known before deciding
+      (``reveal="after"``: at the next M steps, if nothing more is decided);
+
+    and ``step`` also ``executed_action``, its ``decision_time`` (negative: from the initial queue),
+    and ``dropped`` and ``repeated``, how many decisions of the episode never ran, and how many
+    steps ran a decision again.
+
+    ``reset(seed=...)`` also begins the delays anew from that seed (from a random stream of their
+    own). ``reset()`` does not: the delay goes on over episodes. It clears the queue, unless
+    ``options={"keep_pending": True}`` (an environment below that ends an episode at each lost
+    life without resetting the game).
+
+    Example:
+        >>> import gymnasium as gym
+        >>> from delayzero.delays import DelayedExecution
+        >>> env = DelayedExecution(gym.make("CartPole-v1"), "constant:2", initial_actions=[0, 1])
+        >>> _, info = env.reset(seed=0)
+        >>> info["delay"], info["pending"]
+        (2, array([0, 1]))
+        >>> *_, info = env.step(1)
+        >>> int(info["executed_action"]), info["decision_time"], info["pending"]
+        (0, -2, array([1, 1]))
+    """
+
+    def __init__(
+        self,
+        env: gym.Env[Any, Any],
+        law: Law | str,
+        *,
+        rule: Rule = "latest-generated",
+        initial_actions: Any | Callable[[Any], Any] = None,
+        reveal: Reveal = "before",
+        observe: Observe = "plain",
+        max_delay: int | None = None,
+        seed: int | None = None,
+    ) -> None:
+        """Put a delay between the agent's decisions and the environment.
+
+        Args:
+            env: The environment.
+            law: The delay law or its text, such as ``"walk:15"``.
+            rule: Which of the decisions that have arrived runs.
+            initial_actions: What runs until the first decision arrives: an action, a sequence of
+                M actions, a function of the first observation that returns M actions, or None for
+                the space's first action (zero for Box). See also :meth:`set_initial_actions`.
+            reveal: When the agent learns the delay of a decision.
+            observe: ``"delay"`` makes the observation a Dict of ``observation`` and ``delay``
+                (divided by M), ``"pending"`` adds ``pending``, the queue as an array ``[M, ...]``:
+                one-hot actions and a last column that is 1 in empty slots.
+            max_delay: M, if it should be larger than the law's largest delay, or the law has none.
+            seed: The seed of the delays before the first ``reset(seed=...)``.
+        """
+        self.law, self.max_delay = resolve_law(law, max_delay)
+        check_choices(self.law, rule, reveal, observe)
+        gym.utils.RecordConstructorArgs.__init__(
+            self,
+            law=recorded_law(self.law),
+            rule=rule,
+            initial_actions=initial_actions,
+            reveal=reveal,
+            observe=observe,
+            max_delay=max_delay,
+            seed=seed,
+        )
+        gym.Wrapper.__init__(self, env)
+        self.rule, self.reveal, self.observe = rule, reveal, observe
+        self._channel = Channel(self.law, rule, self.max_delay, seed)
+        self._actions: list[Any] = [None] * (self.max_delay + 1)  # a ring of the last decisions
+        self._arrays = is_array_space(self.action_space)
+        self._initial = initial_actions
+        if initial_actions is None:
+            self._initial = default_action(self.action_space) if self.max_delay else []
+        elif not callable(initial_actions):
+            self._initial = initial_queue(initial_actions, self.action_space, self.max_delay)
+        self._encoder = None
+        if observe == "pending":
+            self._encoder = PendingEncoder(self.action_space, self.max_delay)
+        self.observation_space = observed_space(env.observation_space, observe, self._encoder)
+        self._observation: Any = None  # the environment's latest, as it came
+        self._running = False
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode: the queue becomes the initial one, the delay goes on."""
+        observation, info = self.env.reset(seed=seed, options=options)
+        if seed is not None:
+            self._channel.reseed(seed)
+        self._observation = observation
+        if not (self._running and options and options.get("keep_pending")):
+            self._channel.begin_episode(observation)
+            initial = self._initial(observation) if callable(self._initial) else self._initial
+            self._fill(initial)
+        self._running = True
+        return self._observed(), {**info, **self._known()}
+
+    def set_initial_actions(self, actions: Any) -> tuple[Any, dict[str, Any]]:
+        """Set the initial queue of this episode: after ``reset`` and before the first ``step``.
+
+        Args:
+            actions: One action, or a sequence of M actions.
+
+        Returns:
+            The observation and the delay's part of ``info``, as ``reset`` would return them now.
+        """
+        if not self._running:
+            raise DelayError("the initial queue is set in an episode: call reset() first")
+        if self._channel.schedule.time:
+            raise DelayError(
+                f"the initial queue can't be set at step {self._channel.schedule.time}: "
+                "do it after reset() and before the first step()"
+            )
+        self._fill(actions)
+        return self._observed(), self._known()
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """Decide on an action; the environment runs the newest decision that has arrived."""
+        if not self.action_space.contains(action):
+            raise gym.error.InvalidAction(f"the action {action!r} is not in {self.action_space}")
+        channel = self._channel
+        if not self._running:
+            raise gym.error.ResetNeeded("call reset() before step()")
+        places = self.max_delay + 1
+        self._actions[channel.schedule.time % places] = _copy(action)
+        decision_time = channel.decide(self._observation, action)
+        executed = self._actions[decision_time % places]
+        observation, reward, terminated, truncated, info = self.env.step(executed)
+        self._observation = observation
+        channel.draw(observation, action)
+        info = {
+            **info,
+            **self._known(),
+            "executed_action": _copy(executed),
+            "decision_time": decision_time,
+            "dropped": channel.schedule.dropped,
+            "repeated": channel.schedule.repeated,
+        }
+        return self._observed(), reward, terminated, truncated, info
+
+    def delay_state(self) -> dict[str, Any]:
+        """The wrapper's exact state, actions under way included, without the environment's.
+
+        With a copy of the environment, :meth:`restore_delay_state` continues an episode exactly.
+        """
+        return {
+            "channel": self._channel.state(),
+            "actions": deepcopy(self._actions),
+            "observation": deepcopy(self._observation),
+            "running": self._running,
+        }
+
+    def restore_delay_state(self, state: dict[str, Any]) -> None:
+        """Continue exactly from :meth:`delay_state` of a wrapper made with the same arguments."""
+        self._channel.restore(state["channel"])
+        self._actions = deepcopy(state["actions"])
+        self._observation = deepcopy(state["observation"])
+        self._running = state["running"]
+
+    def _fill(self, actions: Any) -> None:
+        """Write the initial queue into the ring: the decisions of the times -M .. -1."""
+        queue = initial_queue(actions, self.action_space, self.max_delay)
+        for time, action in enumerate(queue, start=-self.max_delay):
+            self._actions[time % (self.max_delay + 1)] = _copy(action)
+
+    def _pending(self) -> list[Any]:
+        known = self._channel.delay if self.reveal == "before" else self.max_delay
+        assert known is not None
+        places = self.max_delay + 1
+        return [self._actions[time % places] for time in self._channel.pending(known)]
+
+    def _known(self) -> dict[str, Any]:
+        """What the agent knows before its next decision."""
+        if self.reveal == "never":
+            return {}
+        delay = self._channel.delay if self.reveal == "before" else self._channel.last_delay
+        pending = self._pending()
+        if not self._arrays:
+            return {"delay": delay, "pending": deepcopy(pending)}
+        if not pending:
+            shape = (0, *(self.action_space.shape or ()))
+            return {"delay": delay, "pending": np.empty(shape, self.action_space.dtype)}
+        return {"delay": delay, "pending": np.array(pending, self.action_space.dtype)}
+
+    def _observed(self) -> Any:
+        if self.observe == "plain":
+            return self._observation
+        known = self._known()
+        if self._encoder is None:
+            return observed(self._observation, known["delay"], self.max_delay)
+        pending: NDArray[Any] = np.zeros(
+            (self.max_delay, *(self.action_space.shape or ())), self.action_space.dtype
+        )
+        pending[: len(known["pending"])] = known["pending"]
+        filled = np.arange(self.max_delay) < len(known["pending"])
+        encoded = self._encoder.encode(pending, filled)
+        return observed(self._observation, known["delay"], self.max_delay, encoded)
+
+
+def check_choices(law: Law, rule: str, reveal: str, observe: str) -> None:
+    """Check the wrapper's arguments that are words, and that they go together."""
+    for what, word, words in (
+        ("reveal", reveal, ("before", "after", "never")),
+        ("observe", observe, ("plain", "delay", "pending")),
+    ):
+        if word not in words:
+            raise DelayError(f"{what}='{word}' is not valid{nearest(str(word), words)}")
+    if reveal == "never" and observe != "plain":
+        raise DelayError(
+            f"observe='{observe}' shows the delay and reveal='never' hides it; "
+            "use observe='plain', or reveal='before' or 'after'"
+        )
+    if reveal == "before" and law.sees_decision and rule != "fixed":
+        raise DelayError(
+            f"the delay of '{law}' depends on the decision and can't be revealed before it; "
+            "use reveal='after' or 'never'"
+        )
+
+
+def recorded_law(law: Law) -> Law | str:
+    """The law as it goes into the environment's spec: its text where that says all."""
+    try:
+        return str(law) if parse(str(law)) == law else law
+    except DelayError:
+        return law
+
+
+def observed_space(
+    space: spaces.Space[Any], observe: str, encoder: PendingEncoder | None
+) -> spaces.Space[Any]:
+    """The observation space with the delay, or the delay and the pending queue, in it."""
+    if observe == "plain":
+        return space
+    parts = {"observation": space, "delay": spaces.Box(0.0, 1.0, (1,), np.float32)}
+    if encoder is not None:
+        parts["pending"] = encoder.space
+    return spaces.Dict(parts)
+
+
+def observed(
+    observation: Any, delay: Any, max_delay: int, pending: NDArray[np.float32] | None = None
+) -> dict[str, Any]:
+    """An observation (or a batch) with the delay, divided by M, and the pending queue."""
+    share = np.asarray(delay, np.float32)[..., None] / np.float32(max(max_delay, 1))
+    parts = {"observation": observation, "delay": share}
+    if pending is not None:
+        parts["pending"] = pending
+    return parts
+
+
+def _copy(action: Any) -> Any:
+    """A copy that later changes by the caller do not reach; immutable actions as they are."""
+    return deepcopy(action) if not isinstance(action, (int, np.integer)) else action

@@ -1,0 +1,235 @@
+"""What a delay law is: a rule that says how long each successive decision takes."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Unit = Literal["steps", "ms"]
+Memory = tuple[float, ...]
+"""What a law remembers between two blocks of delays; plain numbers, so that it can be saved."""
+
+
+class DelayError(ValueError):
+    """Something about a delay is wrong; the message says what, and what to type instead."""
+
+
+@dataclass
+class Context:
+    """What a closed-loop law may look at when it draws the next delay.
+
+    Attributes:
+        observation: The observation at the step whose delay is drawn.
+        action: For laws that see the decision, the action just decided; else the previous one.
+        make_rng: Makes the random generator of this draw (see :attr:`rng`).
+    """
+
+    observation: Any = None
+    action: Any = None
+    make_rng: Callable[[], np.random.Generator] = np.random.default_rng
+
+    @property
+    def rng(self) -> np.random.Generator:
+        """The generator of this draw, from the law's own stream; made when first asked for."""
+        rng = self.make_rng()
+        self.make_rng = lambda: rng
+        return rng
+
+
+class Law(ABC):
+    """A delay law: immutable, comparable by value, with a text form (``str(law)``).
+
+    A law is a pure description. :class:`~delayzero.delays.DelayStream` draws from it with a random
+    stream of its own and keeps its memory. To write a new law, subclass this as a frozen dataclass
+    and define :meth:`path` and :attr:`largest`.
+    """
+
+    name: ClassVar[str] = ""
+    """The word that begins the law's text."""
+    example: ClassVar[str] = ""
+    """A valid text, shown in error messages."""
+    leading: ClassVar[str | None] = None
+    """The field that the text gives first and without its name: the ``15`` of ``walk:15``."""
+
+    @abstractmethod
+    def path(
+        self, rng: np.random.Generator, steps: int, memory: Memory | None, period: float
+    ) -> tuple[NDArray[Any], Memory]:
+        """Draw the delays of ``steps`` successive decisions.
+
+        Args:
+            rng: The source of randomness of this block.
+            steps: How many delays to draw.
+            memory: What the previous block returned; None at the beginning.
+            period: The time between two decisions in milliseconds (for laws in milliseconds).
+
+        Returns:
+            The delays, shape ``[steps]``, in :attr:`unit`, and the memory for the next block.
+        """
+
+    @property
+    @abstractmethod
+    def largest(self) -> float | None:
+        """The largest delay that the law can give, in its unit; None if there is none."""
+
+    @property
+    def unit(self) -> Unit:
+        """``"steps"``, or ``"ms"`` for a latency that still has to be turned into steps."""
+        return "steps"
+
+    @property
+    def restarts(self) -> bool:
+        """Whether the law begins anew in every episode (most persist over episodes)."""
+        return False
+
+    @property
+    def closed_loop(self) -> bool:
+        """Whether the law looks at observations or actions, so that it can't be drawn ahead."""
+        return False
+
+    @property
+    def sees_decision(self) -> bool:
+        """Whether the delay of a decision depends on the decision itself."""
+        return False
+
+    def draw(self, context: Context) -> float:
+        """The part of the next delay that depends on observation and action, if there is one.
+
+        It is added to what :meth:`path` gives; a closed-loop law returns its delay here.
+        """
+        return 0
+
+    @property
+    def max_delay(self) -> int:
+        """The largest delay in steps, M: the length of the queue that it needs."""
+        if self.unit != "steps":
+            raise DelayError(
+                f"'{self}' is in milliseconds; say how long a step is: '{self}@20ms,max=10'"
+            )
+        if self.largest is None:
+            raise DelayError(
+                f"'{self}' has no largest delay; give one: '{self},max=10', or max_delay=10"
+            )
+        return int(self.largest)
+
+    def arguments(self) -> str:
+        """The part of the law's text behind its name; fields at their defaults are left out."""
+        parts: list[str] = []
+        for field in fields(self):  # type: ignore[arg-type]
+            value = getattr(self, field.name)
+            if field.name == self.leading:
+                parts.insert(0, _value_text(value))
+            elif value != field.default:
+                parts.append(f"{field.name}={_value_text(value)}")
+        return ",".join(parts)
+
+    @classmethod
+    def from_arguments(cls, text: str) -> Law:
+        """Make the law from the part of its text behind the name."""
+        types = {field.name: str(field.type) for field in fields(cls)}  # type: ignore[arg-type]
+        values: dict[str, Any] = {}
+        for position, part in enumerate(text.split(",") if text else []):
+            key, equals, value = part.partition("=")
+            if not equals:
+                if position or cls.leading is None:
+                    raise DelayError(f"'{part}' should be name=value")
+                key, value = cls.leading, part
+            if key not in types:
+                raise DelayError(f"'{key}' is no option of {cls.name}{nearest(key, types)}")
+            if key in values:
+                raise DelayError(f"'{key}' is given twice")
+            values[key] = _parse_value(key, value, types[key])
+        required = [f.name for f in fields(cls) if not _has_default(f)]  # type: ignore[arg-type]
+        missing = [name for name in required if name not in values]
+        if missing:
+            raise DelayError(f"{cls.name} needs {' and '.join(missing)}")
+        return cls(**values)
+
+    def __str__(self) -> str:
+        from delayzero.delays.text import format_law
+
+        return format_law(self)
+
+
+def nearest(word: str, words: Any) -> str:
+    """The end of an error message: the word that was probably meant, and all valid ones."""
+    import difflib
+
+    close = difflib.get_close_matches(word, list(words), n=1, cutoff=0.5)
+    meant = f"; did you mean '{close[0]}'?" if close else "."
+    return f"{meant} Valid: {', '.join(words)}"
+
+
+def number_text(value: float) -> str:
+    """A number as short as it can be written without losing anything."""
+    return (
+        str(int(value)) if float(value).is_integer() and abs(value) < 1e15 else repr(float(value))
+    )
+
+
+def parse_whole(text: str, what: str) -> int:
+    """Read a whole number of steps."""
+    try:
+        return int(text)
+    except ValueError:
+        raise DelayError(f"{what} should be a whole number, not '{text}'") from None
+
+
+def parse_number(text: str, what: str) -> float:
+    """Read a finite number."""
+    try:
+        value = float(text)
+    except ValueError:
+        raise DelayError(f"{what} should be a number, not '{text}'") from None
+    if not math.isfinite(value):
+        raise DelayError(f"{what} should be a finite number, not '{text}'")
+    return value
+
+
+def check_steps(what: str, value: Any, low: int = 0) -> None:
+    """Check a delay in steps: a whole number, at least ``low``."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise DelayError(f"{what} should be a whole number of steps, not {value!r}")
+    if value < low:
+        raise DelayError(f"{what} should be at least {low}, not {value}")
+
+
+def check_range(what: str, value: float, low: float, high: float = math.inf) -> None:
+    """Check a number against a closed range."""
+    if not low <= value <= high:  # also catches NaN
+        bounds = f"at least {low:g}" if high == math.inf else f"between {low:g} and {high:g}"
+        raise DelayError(f"{what} should be {bounds}, not {value!r}")
+
+
+def check_distribution(what: str, weights: tuple[float, ...]) -> None:
+    """Check probabilities: none negative, summing to one (to 1e-6)."""
+    for weight in weights:
+        check_range(f"a probability of {what}", weight, 0, 1)
+    if abs(sum(weights) - 1) > 1e-6:
+        raise DelayError(f"the probabilities of {what} sum to {sum(weights):.6g}, not to 1")
+
+
+def _value_text(value: Any) -> str:
+    if isinstance(value, tuple):
+        return "/".join(_value_text(item) for item in value)
+    return value if isinstance(value, str) else number_text(value)
+
+
+def _parse_value(key: str, text: str, kind: str) -> Any:
+    if kind.startswith("tuple"):
+        return tuple(parse_number(item, key) for item in text.split("/"))
+    if kind.startswith("int"):
+        return parse_whole(text, key)
+    return text if kind.startswith("str") else parse_number(text, key)
+
+
+def _has_default(field: Any) -> bool:
+    from dataclasses import MISSING
+
+    return field.default is not MISSING

@@ -1,0 +1,181 @@
+"""The schedule of pending decisions: which decision runs at which step.
+
+Times are those of decisions within an episode: 0, 1, 2, ...; the initial queue stands for
+decisions made at -M .. -1 that each take M steps. A schedule knows times only. Whoever uses it
+keeps the actions (or observations) themselves, in a ring of M + 1 places: a decision is never
+needed again once it is more than M steps old.
+
+Plain Python integers: at the sizes in question (M of 5 to 25, 1 to 100 environments) a few list
+operations for each environment take less time than any array formulation; see
+``benchmarks/delays.py``.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, Literal, get_args
+
+from delayzero.delays.law import DelayError, nearest
+
+Rule = Literal["latest-generated", "fixed", "lag-index", "latest-arrival"]
+"""Which of the decisions that have arrived runs.
+
+* ``latest-generated``: the newest, as in the paper (SED-MDP). What it overtakes is dropped.
+* ``fixed``: a jitter buffer holds everything until it is exactly M steps old.
+* ``lag-index``: step t runs decision t - z_t, with the delay drawn when it runs.
+* ``latest-arrival``: the one that arrived last, even if it was decided earlier.
+"""
+RULES: tuple[str, ...] = get_args(Rule)
+
+
+class Schedule(ABC):
+    """The pending decisions of one environment.
+
+    Attributes:
+        time: The time t of the coming decision.
+        dropped: Decisions of this episode that have been overtaken and will never run.
+        repeated: Steps of this episode that ran a decision that had already run.
+    """
+
+    time: int
+    dropped: int
+    repeated: int
+    fields: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, max_delay: int) -> None:
+        self.max_delay = max_delay
+        self.reset()
+
+    def reset(self) -> None:
+        """Clear the schedule for a new episode: only the initial queue is under way."""
+        self.time = self.dropped = self.repeated = 0
+
+    @abstractmethod
+    def push(self, delay: int) -> int:
+        """Decide at t with delay z_t, run one step, and go on to t + 1.
+
+        Returns:
+            tau_t, the time of the decision that runs at t; negative for the initial queue.
+        """
+
+    @abstractmethod
+    def pending(self, steps: int) -> list[int]:
+        """The times of the decisions that will run at t .. t + steps - 1 if nothing is decided."""
+
+    def state(self) -> dict[str, Any]:
+        """The exact state, as plain numbers; :meth:`restore` continues from it."""
+        values = {name: getattr(self, name) for name in ("time", "dropped", "repeated")}
+        for name in self.fields:
+            value = getattr(self, name)
+            values[name] = list(value) if isinstance(value, list) else value
+        return values
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continue exactly from a state of a schedule of the same kind and length."""
+        for name, value in state.items():
+            setattr(self, name, list(value) if isinstance(value, list) else value)
+
+
+class LatestGenerated(Schedule):
+    """tau_t = max{t' : t' + z_t' <= t}: a new decision takes over every slot from its landing on.
+
+    The queue holds the decisions of the slots t .. t + M - 1. Deciding at t with delay z writes t
+    into the slots z .. M (paper, section 4.1, and equation 1); then slot 0 runs.
+    """
+
+    fields = ("_queue", "_last")
+
+    def reset(self) -> None:
+        super().reset()
+        self._queue = list(range(-self.max_delay, 0))
+        self._last = -1
+
+    def push(self, delay: int) -> int:
+        time, queue = self.time, self._queue
+        queue[delay:] = [time] * (self.max_delay + 1 - delay)
+        running = queue.pop(0)
+        self.time = time + 1
+        if running >= 0:
+            passed = running - self._last
+            if passed == 0:
+                self.repeated += 1
+            else:
+                self.dropped += passed - 1
+            self._last = running
+        return running
+
+    def pending(self, steps: int) -> list[int]:
+        return self._queue[:steps]
+
+
+class LatestArrival(Schedule):
+    """Whatever landed last runs, until something else lands; of two at once, the newer."""
+
+    fields = ("_landing", "_last")
+
+    def reset(self) -> None:
+        super().reset()
+        self._landing: list[int | None] = [*range(-self.max_delay, 0), None]
+        self._last = -self.max_delay - 1
+
+    def push(self, delay: int) -> int:
+        displaced = self._landing[delay]
+        if displaced is not None and displaced >= 0:
+            self.dropped += 1
+        self._landing[delay] = self.time
+        landed = self._landing.pop(0)
+        self._landing.append(None)
+        if landed is None:
+            self.repeated += 1
+        else:
+            self._last = landed
+        self.time += 1
+        return self._last
+
+    def pending(self, steps: int) -> list[int]:
+        running, times = self._last, []
+        for landed in self._landing[:steps]:
+            running = running if landed is None else landed
+            times.append(running)
+        return times
+
+
+class LagIndex(Schedule):
+    """Step t runs decision t - z_t. The delays to come are taken to stay as the present one is."""
+
+    fields = ("_ran",)
+
+    def reset(self) -> None:
+        super().reset()
+        self._ran = [True] * (self.max_delay + 1)  # of each of the last M + 1 decisions
+
+    def push(self, delay: int) -> int:
+        time, places = self.time, self.max_delay + 1
+        running = time - delay
+        self._ran[time % places] = False
+        if running >= 0 and self._ran[running % places]:
+            self.repeated += 1
+        self._ran[running % places] = True
+        oldest = time - self.max_delay
+        if oldest >= 0 and not self._ran[oldest % places]:
+            self.dropped += 1
+        self.time = time + 1
+        return running
+
+    def pending(self, steps: int) -> list[int]:
+        return list(range(self.time - steps, self.time))
+
+
+_SCHEDULES: dict[str, type[Schedule]] = {
+    "latest-generated": LatestGenerated,
+    "fixed": LatestGenerated,  # with every delay equal to M (Channel)
+    "lag-index": LagIndex,
+    "latest-arrival": LatestArrival,
+}
+
+
+def make_schedule(rule: str, max_delay: int) -> Schedule:
+    """An empty schedule that follows a rule."""
+    if rule not in _SCHEDULES:
+        raise DelayError(f"'{rule}' is no rule for pending actions{nearest(rule, RULES)}")
+    return _SCHEDULES[rule](max_delay)

@@ -1,0 +1,99 @@
+"""Drawing from a delay law: one stream for one environment."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from delayzero.delays.law import Context, DelayError, Law, Memory
+
+BLOCK = 256
+"""How many delays are drawn ahead at once. Part of the realisation: a seed fixes the delays."""
+
+_PATH, _DRAW = 0xDE1A, 0xDE1B  # keep the streams apart from each other and from environments'
+
+
+class DelayStream:
+    """The successive delays of one environment.
+
+    The randomness is a function of the seed and of a block counter alone, so that the exact state
+    is a handful of numbers (:meth:`state`), whatever the law.
+    """
+
+    def __init__(self, law: Law, seed: int, max_delay: int | None = None) -> None:
+        """Begin a stream.
+
+        Args:
+            law: The law, in steps.
+            seed: Equal seeds give equal delays.
+            max_delay: What the delays are checked against; the law's own bound if not given.
+        """
+        self.law = law
+        self.max_delay = law.max_delay if max_delay is None else max_delay
+        self.reseed(seed)
+
+    def reseed(self, seed: int) -> None:
+        """Begin anew from a seed."""
+        self._seed = int(seed)
+        self._load(block=0, memory=None)
+
+    def restart(self) -> None:
+        """Begin the law anew, with fresh randomness (laws that restart in every episode)."""
+        self._load(self._block + 1, None)
+
+    def next(self, observation: Any = None, action: Any = None) -> int:
+        """The delay of the next decision, in steps.
+
+        Args:
+            observation: The observation at that step; used by closed-loop laws only.
+            action: The action that a closed-loop law sees (:class:`Context`).
+        """
+        if self._position == BLOCK:
+            self._load(self._block + 1, self._memory_after)
+        delay: int = self._delays[self._position]
+        self._position += 1
+        if self.law.closed_loop:
+            key = (_DRAW, self._block, self._position)
+            extra = self.law.draw(Context(observation, action, lambda: self._rng(key)))
+            delay = self._checked(delay + extra)
+        return delay
+
+    def state(self) -> dict[str, Any]:
+        """The exact state, as plain numbers; :meth:`restore` continues from it."""
+        return {
+            "seed": self._seed,
+            "block": self._block,
+            "position": self._position,
+            "memory": None if self._memory_before is None else list(self._memory_before),
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continue exactly from a state of a stream of the same law."""
+        self._seed = int(state["seed"])
+        memory = state["memory"]
+        self._load(int(state["block"]), None if memory is None else tuple(memory))
+        self._position = int(state["position"])
+
+    def _load(self, block: int, memory: Memory | None) -> None:
+        """Draw a block of delays and stand at its beginning."""
+        self._block, self._memory_before, self._position = block, memory, 0
+        delays, self._memory_after = self.law.path(self._rng((_PATH, block)), BLOCK, memory, 0.0)
+        if delays.dtype.kind not in "iu":
+            raise DelayError(f"'{self.law}' gave delays that are not whole steps: {delays.dtype}")
+        self._checked(int(delays.min()))
+        self._checked(int(delays.max()))
+        self._delays = delays.tolist()
+
+    def _rng(self, key: tuple[int, ...]) -> np.random.Generator:
+        return np.random.default_rng(np.random.SeedSequence(self._seed, spawn_key=key))
+
+    def _checked(self, delay: float) -> int:
+        if isinstance(delay, bool) or delay != int(delay):
+            raise DelayError(f"'{self.law}' gave a delay of {delay!r}; steps are whole numbers")
+        if not 0 <= delay <= self.max_delay:
+            raise DelayError(
+                f"'{self.law}' gave a delay of {delay:g} steps; "
+                f"it should be between 0 and its largest delay, {self.max_delay}"
+            )
+        return int(delay)

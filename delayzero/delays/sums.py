@@ -1,0 +1,88 @@
+"""Sums of delay laws: sensor + network + computation + actuator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from delayzero.delays.law import Context, DelayError, Law, Memory, Unit
+
+
+@dataclass(frozen=True)
+class Sum(Law):
+    """Several independent delays one after the other: ``constant:1+walk:4``.
+
+    All parts are in one unit. Milliseconds are added before they are turned into steps, as time
+    passes: ``exponential:mean=5+outage:every=8500,longest=3000@20ms,max=40``.
+    """
+
+    parts: tuple[Law, ...]
+
+    def __post_init__(self) -> None:
+        flat = (p.parts if isinstance(p, Sum) else (p,) for p in self.parts)
+        object.__setattr__(self, "parts", tuple(part for parts in flat for part in parts))
+        if len(self.parts) < 2:
+            raise DelayError("a sum needs two laws or more")
+        if len({part.unit for part in self.parts}) > 1:
+            raise DelayError(
+                "steps and milliseconds can't be added; turn the milliseconds into steps: "
+                "'exponential:mean=5@20ms,max=3+constant:1'"
+            )
+
+    @property
+    def largest(self) -> float | None:
+        bounds = [part.largest for part in self.parts]
+        known = [bound for bound in bounds if bound is not None]
+        return sum(known) if len(known) == len(bounds) else None
+
+    @property
+    def unit(self) -> Unit:
+        return self.parts[0].unit
+
+    @property
+    def restarts(self) -> bool:
+        """Whether the sum begins anew in every episode: all of its parts must agree."""
+        restarts = {part.restarts for part in self.parts if not part.closed_loop}
+        if len(restarts) > 1:
+            raise DelayError(
+                f"'{self}' adds a law that restarts in each episode to one that does not"
+            )
+        return restarts == {True}
+
+    @property
+    def closed_loop(self) -> bool:
+        return any(part.closed_loop for part in self.parts)
+
+    @property
+    def sees_decision(self) -> bool:
+        return any(part.sees_decision for part in self.parts)
+
+    def draw(self, context: Context) -> float:
+        return sum(part.draw(context) for part in self.parts)
+
+    def path(
+        self, rng: np.random.Generator, steps: int, memory: Memory | None, period: float
+    ) -> tuple[NDArray[Any], Memory]:
+        total: NDArray[Any] = np.zeros(steps)
+        remembered: list[Memory] = []
+        for part, old in zip(self.parts, self._split(memory), strict=True):
+            delays, new = part.path(rng, steps, old, period)
+            total = total + delays
+            remembered.append(new)
+        # Each part's memory follows its length, so that the flat tuple can be taken apart again.
+        flat = tuple(value for new in remembered for value in (float(len(new)), *new))
+        return total if self.unit == "ms" else total.astype(int), flat
+
+    def _split(self, memory: Memory | None) -> list[Memory | None]:
+        if memory is None:
+            return [None] * len(self.parts)
+        parts: list[Memory | None] = []
+        position = 0
+        for _ in self.parts:
+            end = position + 1 + int(memory[position])
+            parts.append(memory[position + 1 : end])
+            position = end
+        return parts
