@@ -16,6 +16,7 @@ from delayzero.delays.latency import (
     Outage,
 )
 from delayzero.delays.law import Context, DelayError, Law
+from delayzero.delays.observation import DelayedObservation, DelayedObservationVector
 from delayzero.delays.schedule import RULES, Rule, Schedule, make_schedule
 from delayzero.delays.step_laws import (
     Callback,
@@ -31,6 +32,7 @@ from delayzero.delays.stream import DelayStream
 from delayzero.delays.sums import Sum
 from delayzero.delays.text import parse
 from delayzero.delays.trace import Trace
+from delayzero.delays.vector import DelayedExecutionVector
 
 __all__ = [
     "MM1",
@@ -43,6 +45,9 @@ __all__ = [
     "DelayError",
     "DelayStream",
     "DelayedExecution",
+    "DelayedExecutionVector",
+    "DelayedObservation",
+    "DelayedObservationVector",
     "Exponential",
     "Gamma",
     "GilbertElliott",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from copy import deepcopy
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,6 +19,26 @@ ARRAY_SPACES = (spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary, space
 def is_array_space(space: spaces.Space[Any]) -> bool:
     """Whether actions of the space are numbers or arrays of one shape."""
     return isinstance(space, ARRAY_SPACES)
+
+
+def copied(value: Any) -> Any:
+    """A copy of an action or observation that later changes by the caller do not reach."""
+    if isinstance(value, np.ndarray):
+        return value.copy()
+    return value if isinstance(value, (int, np.integer)) else deepcopy(value)
+
+
+def membership_test(space: spaces.Space[Any]) -> Callable[[Any], bool]:
+    """What ``space.contains`` tests, quickly for whole numbers in Discrete (it is slow there)."""
+    if type(space) is not spaces.Discrete:
+        return space.contains
+    return partial(_in_discrete, space, int(space.start), int(space.start + space.n - 1))
+
+
+def _in_discrete(space: spaces.Discrete, first: int, last: int, action: Any) -> bool:
+    if isinstance(action, (int, np.integer)):
+        return bool(first <= action <= last)
+    return bool(space.contains(action))
 
 
 def default_action(space: spaces.Space[Any]) -> Any:

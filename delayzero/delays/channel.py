@@ -7,6 +7,7 @@ from typing import Any
 
 from delayzero.delays.law import DelayError, Law
 from delayzero.delays.schedule import make_schedule
+from delayzero.delays.step_laws import Constant
 from delayzero.delays.stream import DelayStream
 from delayzero.delays.text import parse, with_limit
 
@@ -48,47 +49,44 @@ class Channel:
         self.last_delay = max_delay
         self.delay: int | None = None
         seed = secrets.randbits(63) if seed is None else seed
-        self._stream = None if rule == "fixed" else DelayStream(law, seed, max_delay)
+        if rule == "fixed":  # everything waits until it is M steps old: a constant delay
+            law = Constant(max_delay)
+        self._stream = DelayStream(law, seed, max_delay)
+        self._after_decision = law.sees_decision
 
     def reseed(self, seed: int) -> None:
         """Begin the law anew from a seed."""
         self.delay = None
-        if self._stream is not None:
-            self._stream.reseed(seed)
+        self._stream.reseed(seed)
 
-    def begin_episode(self, observation: Any = None) -> None:
-        """Clear the schedule; the law goes on, unless it restarts in every episode."""
+    def clear(self) -> None:
+        """Clear the schedule for a new episode, and begin a law anew that restarts in each."""
         self.schedule.reset()
         self.last_delay = self.max_delay
-        law = self._stream and self._stream.law
-        if law and law.restarts and self.delay is not None:
-            self._stream.restart()  # type: ignore[union-attr]
+        if self._stream.law.restarts and self._stream.used:
+            self._stream.restart()
             self.delay = None
-        if self.delay is None or (law and law.closed_loop):
+
+    def begin_episode(self, observation: Any = None) -> None:
+        """Clear the schedule. The law goes on, unless it restarts in every episode."""
+        self.clear()
+        if self.delay is None or self._stream.law.closed_loop:
             self.draw(observation)
 
     def decide(self, observation: Any = None, action: Any = None) -> int:
         """Decide at t, run step t, and return tau_t, the time of the decision that runs."""
         delay = self.delay
         if delay is None:
-            if self._stream is None or not self._stream.law.sees_decision:
-                raise DelayError("an episode has not begun: call reset() first")
+            if not self._after_decision:
+                raise DelayError("no episode has begun: call begin_episode() first")
             delay = self._stream.next(observation, action)
         self.last_delay = delay
         return self.schedule.push(delay)
 
     def draw(self, observation: Any = None, action: Any = None) -> None:
         """Draw the delay of the coming decision."""
-        if self._stream is None:
-            self.delay = self.max_delay
-        elif self._stream.law.sees_decision:
-            self.delay = None
-        else:
+        if not self._after_decision:
             self.delay = self._stream.next(observation, action)
-
-    def pending(self, steps: int) -> list[int]:
-        """The times of the decisions that will run at t .. t + steps - 1 if nothing is decided."""
-        return self.schedule.pending(steps)
 
     def state(self) -> dict[str, Any]:
         """The exact state, as plain numbers; :meth:`restore` continues from it."""
@@ -96,12 +94,11 @@ class Channel:
             "delay": self.delay,
             "last_delay": self.last_delay,
             "schedule": self.schedule.state(),
-            "stream": None if self._stream is None else self._stream.state(),
+            "stream": self._stream.state(),
         }
 
     def restore(self, state: dict[str, Any]) -> None:
         """Continue exactly from a state of a channel of the same law, rule and length."""
         self.delay, self.last_delay = state["delay"], state["last_delay"]
         self.schedule.restore(state["schedule"])
-        if self._stream is not None:
-            self._stream.restore(state["stream"])
+        self._stream.restore(state["stream"])

@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 
 from delayzero.delays.actions import (
     PendingEncoder,
+    copied,
     default_action,
     initial_queue,
     is_array_space,
+    membership_test,
 )
 from delayzero.delays.channel import Channel, resolve_law
 from delayzero.delays.law import DelayError, Law, nearest
@@ -103,15 +105,18 @@ class DelayedExecution(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruc
         self.rule, self.reveal, self.observe = rule, reveal, observe
         self._channel = Channel(self.law, rule, self.max_delay, seed)
         self._actions: list[Any] = [None] * (self.max_delay + 1)  # a ring of the last decisions
-        self._arrays = is_array_space(self.action_space)
+        self._space = self.action_space
+        self._is_valid = membership_test(self._space)
+        self._arrays = is_array_space(self._space)
+        self._shape = self._space.shape or ()
         self._initial = initial_actions
         if initial_actions is None:
-            self._initial = default_action(self.action_space) if self.max_delay else []
+            self._initial = default_action(self._space) if self.max_delay else []
         elif not callable(initial_actions):
-            self._initial = initial_queue(initial_actions, self.action_space, self.max_delay)
+            self._initial = initial_queue(initial_actions, self._space, self.max_delay)
         self._encoder = None
         if observe == "pending":
-            self._encoder = PendingEncoder(self.action_space, self.max_delay)
+            self._encoder = PendingEncoder(self._space, self.max_delay)
         self.observation_space = observed_space(env.observation_space, observe, self._encoder)
         self._observation: Any = None  # the environment's latest, as it came
         self._running = False
@@ -152,13 +157,13 @@ class DelayedExecution(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruc
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Decide on an action; the environment runs the newest decision that has arrived."""
-        if not self.action_space.contains(action):
-            raise gym.error.InvalidAction(f"the action {action!r} is not in {self.action_space}")
+        if not self._is_valid(action):
+            raise gym.error.InvalidAction(f"the action {action!r} is not in {self._space}")
         channel = self._channel
         if not self._running:
             raise gym.error.ResetNeeded("call reset() before step()")
         places = self.max_delay + 1
-        self._actions[channel.schedule.time % places] = _copy(action)
+        self._actions[channel.schedule.time % places] = copied(action)
         decision_time = channel.decide(self._observation, action)
         executed = self._actions[decision_time % places]
         observation, reward, terminated, truncated, info = self.env.step(executed)
@@ -167,7 +172,7 @@ class DelayedExecution(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruc
         info = {
             **info,
             **self._known(),
-            "executed_action": _copy(executed),
+            "executed_action": copied(executed),
             "decision_time": decision_time,
             "dropped": channel.schedule.dropped,
             "repeated": channel.schedule.repeated,
@@ -195,15 +200,15 @@ class DelayedExecution(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruc
 
     def _fill(self, actions: Any) -> None:
         """Write the initial queue into the ring: the decisions of the times -M .. -1."""
-        queue = initial_queue(actions, self.action_space, self.max_delay)
+        queue = initial_queue(actions, self._space, self.max_delay)
         for time, action in enumerate(queue, start=-self.max_delay):
-            self._actions[time % (self.max_delay + 1)] = _copy(action)
+            self._actions[time % (self.max_delay + 1)] = copied(action)
 
     def _pending(self) -> list[Any]:
         known = self._channel.delay if self.reveal == "before" else self.max_delay
         assert known is not None
         places = self.max_delay + 1
-        return [self._actions[time % places] for time in self._channel.pending(known)]
+        return [self._actions[time % places] for time in self._channel.schedule.pending(known)]
 
     def _known(self) -> dict[str, Any]:
         """What the agent knows before its next decision."""
@@ -214,9 +219,8 @@ class DelayedExecution(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruc
         if not self._arrays:
             return {"delay": delay, "pending": deepcopy(pending)}
         if not pending:
-            shape = (0, *(self.action_space.shape or ()))
-            return {"delay": delay, "pending": np.empty(shape, self.action_space.dtype)}
-        return {"delay": delay, "pending": np.array(pending, self.action_space.dtype)}
+            return {"delay": delay, "pending": np.empty((0, *self._shape), self._space.dtype)}
+        return {"delay": delay, "pending": np.array(pending, self._space.dtype)}
 
     def _observed(self) -> Any:
         if self.observe == "plain":
@@ -224,9 +228,7 @@ class DelayedExecution(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruc
         known = self._known()
         if self._encoder is None:
             return observed(self._observation, known["delay"], self.max_delay)
-        pending: NDArray[Any] = np.zeros(
-            (self.max_delay, *(self.action_space.shape or ())), self.action_space.dtype
-        )
+        pending: NDArray[Any] = np.zeros((self.max_delay, *self._shape), self._space.dtype)
         pending[: len(known["pending"])] = known["pending"]
         filled = np.arange(self.max_delay) < len(known["pending"])
         encoded = self._encoder.encode(pending, filled)
@@ -246,7 +248,7 @@ def check_choices(law: Law, rule: str, reveal: str, observe: str) -> None:
             f"observe='{observe}' shows the delay and reveal='never' hides it; "
             "use observe='plain', or reveal='before' or 'after'"
         )
-    if reveal == "before" and law.sees_decision and rule != "fixed":
+    if reveal == "before" and rule != "fixed" and law.sees_decision:
         raise DelayError(
             f"the delay of '{law}' depends on the decision and can't be revealed before it; "
             "use reveal='after' or 'never'"
@@ -282,8 +284,3 @@ def observed(
     if pending is not None:
         parts["pending"] = pending
     return parts
-
-
-def _copy(action: Any) -> Any:
-    """A copy that later changes by the caller do not reach; immutable actions as they are."""
-    return deepcopy(action) if not isinstance(action, (int, np.integer)) else action

@@ -59,8 +59,16 @@ class Schedule(ABC):
         """
 
     @abstractmethod
-    def pending(self, steps: int) -> list[int]:
-        """The times of the decisions that will run at t .. t + steps - 1 if nothing is decided."""
+    def upcoming(self, delay: int) -> list[int]:
+        """The pending decisions, padded to M: only the first ``delay`` entries have a meaning.
+
+        They are the times of the decisions that run at t .. t + delay - 1 if nothing more is
+        decided. The list may be the schedule's own: do not change or keep it.
+        """
+
+    def pending(self, delay: int) -> list[int]:
+        """The times of the decisions that run at t .. t + delay - 1 if nothing more is decided."""
+        return self.upcoming(delay)[:delay]
 
     def state(self) -> dict[str, Any]:
         """The exact state, as plain numbers; :meth:`restore` continues from it."""
@@ -104,8 +112,8 @@ class LatestGenerated(Schedule):
             self._last = running
         return running
 
-    def pending(self, steps: int) -> list[int]:
-        return self._queue[:steps]
+    def upcoming(self, delay: int) -> list[int]:
+        return self._queue
 
 
 class LatestArrival(Schedule):
@@ -132,9 +140,9 @@ class LatestArrival(Schedule):
         self.time += 1
         return self._last
 
-    def pending(self, steps: int) -> list[int]:
+    def upcoming(self, delay: int) -> list[int]:
         running, times = self._last, []
-        for landed in self._landing[:steps]:
+        for landed in self._landing[:-1]:
             running = running if landed is None else landed
             times.append(running)
         return times
@@ -162,8 +170,9 @@ class LagIndex(Schedule):
         self.time = time + 1
         return running
 
-    def pending(self, steps: int) -> list[int]:
-        return list(range(self.time - steps, self.time))
+    def upcoming(self, delay: int) -> list[int]:
+        first = self.time - delay
+        return list(range(first, first + self.max_delay))
 
 
 _SCHEDULES: dict[str, type[Schedule]] = {

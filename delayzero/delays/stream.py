@@ -30,6 +30,7 @@ class DelayStream:
             max_delay: What the delays are checked against; the law's own bound if not given.
         """
         self.law = law
+        self._closed_loop = law.closed_loop
         self.max_delay = law.max_delay if max_delay is None else max_delay
         self.reseed(seed)
 
@@ -53,11 +54,16 @@ class DelayStream:
             self._load(self._block + 1, self._memory_after)
         delay: int = self._delays[self._position]
         self._position += 1
-        if self.law.closed_loop:
+        if self._closed_loop:
             key = (_DRAW, self._block, self._position)
             extra = self.law.draw(Context(observation, action, lambda: self._rng(key)))
             delay = self._checked(delay + extra)
         return delay
+
+    @property
+    def used(self) -> bool:
+        """Whether anything has been drawn since the law began."""
+        return self._position > 0 or self._memory_before is not None
 
     def state(self) -> dict[str, Any]:
         """The exact state, as plain numbers; :meth:`restore` continues from it."""

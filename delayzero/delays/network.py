@@ -1,0 +1,305 @@
+"""Measuring the delay of a real network: round trips of UDP packets, written as a trace.
+
+A packet is 28 bytes: what it is (4), the run's random token (8), a sequence number (8) and the
+sender's clock (8). The responder answers requests only, with the same bytes marked as a reply, so
+that no reply is longer than its request and two responders never answer each other.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import os
+import secrets
+import select
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from delayzero.delays.law import DelayError
+
+DEFAULT_PORT = 9720
+_REQUEST, _REPLY = b"DLZ?", b"DLZ!"
+_PACKET = struct.Struct("!4s8sQd")
+_PATIENCE = 3.0  # seconds, or three timeouts, until a host that never replied is given up
+
+
+class NetworkError(OSError):
+    """The network does not do what was asked; the message says what to try."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One packet: when it was sent, in seconds from the beginning, and its round trip."""
+
+    sent_s: float
+    delay_ms: float
+    lost: bool
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What was measured; ``complete`` is False if Ctrl-C ended it early."""
+
+    samples: tuple[Sample, ...]
+    complete: bool
+
+    @property
+    def lost(self) -> int:
+        """How many packets had no reply in time."""
+        return sum(sample.lost for sample in self.samples)
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """Read ``HOST:PORT``, or ``[HOST]:PORT`` for an IPv6 address."""
+    host, colon, port = text.rpartition(":")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    elif ":" in host:
+        raise DelayError(f"'{text}' should be [HOST]:PORT for an IPv6 address")
+    if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65536:
+        raise DelayError(f"'{text}' should be HOST:PORT, such as 192.168.1.20:{DEFAULT_PORT}")
+    return host, int(port)
+
+
+def record(
+    host: str,
+    port: int,
+    *,
+    packets: int,
+    period_ms: float,
+    timeout_ms: float,
+    progress: Callable[[int], None] = lambda units: None,
+) -> Recording:
+    """Measure round trips to a responder (:func:`echo`).
+
+    A packet goes out every period, whatever has become of those before it. A packet without a
+    reply in time counts as lost and gets the timeout as its delay. Ctrl-C ends the measurement and
+    keeps all packets whose fate is known.
+
+    Args:
+        host: The name or address of the responder.
+        port: Its port.
+        packets: How many packets to send.
+        period_ms: Milliseconds between two packets.
+        timeout_ms: How long to wait for each reply, in milliseconds.
+        progress: Called with 1 after each packet sent.
+
+    Raises:
+        NetworkError: The host can't be resolved or reached, or never replied.
+    """
+    for what, value in (("packets", packets), ("period", period_ms), ("timeout", timeout_ms)):
+        if not (value > 0 and math.isfinite(value)):
+            raise DelayError(f"{what} should be above 0, not {value}")
+    with _connect(host, port) as sender:
+        run = _Run(sender, f"{host}:{port}", port, packets, period_ms / 1e3, timeout_ms / 1e3)
+        try:
+            run.measure(progress)
+            complete = True
+        except KeyboardInterrupt:
+            complete = False
+    return Recording(run.samples(), complete)
+
+
+class _Run:
+    """One measurement: what was sent when, and which replies came."""
+
+    def __init__(
+        self,
+        sender: socket.socket,
+        target: str,
+        port: int,
+        packets: int,
+        period: float,
+        timeout: float,
+    ) -> None:
+        self._socket, self._target, self._port = sender, target, port
+        self._packets, self._period, self._timeout = packets, period, timeout
+        self._token = secrets.token_bytes(8)
+        self._sent: list[float] = []
+        self._round_trips: dict[int, float] = {}
+        self._ended = math.inf
+
+    def measure(self, progress: Callable[[int], None]) -> None:
+        """Send all packets and wait for the replies."""
+        begin = due = time.perf_counter()
+        patience = max(_PATIENCE, 3 * self._timeout)
+        try:
+            while True:
+                now = time.perf_counter()
+                if not self._round_trips and now - begin > patience:
+                    break
+                if len(self._sent) < self._packets and now >= due:
+                    self._send()
+                    progress(1)
+                    self._receive(0.0)  # replies have their turn even if the period is tiny
+                    due = max(due + self._period, now)  # after a pause go on, without a burst
+                elif len(self._sent) == self._packets and self._all_settled(now):
+                    break
+                else:
+                    self._receive(self._until(now, due))
+        finally:
+            self._ended = time.perf_counter()
+        if not self._round_trips:
+            raise self._no_reply()
+
+    def samples(self) -> tuple[Sample, ...]:
+        """All packets whose fate is known; none if there was no reply at all."""
+        if not self._round_trips:
+            return ()
+        samples = []
+        for number, sent in enumerate(self._sent):
+            since_begin, round_trip = sent - self._sent[0], self._round_trips.get(number)
+            if round_trip is not None and round_trip <= self._timeout:
+                samples.append(Sample(since_begin, round_trip * 1e3, False))
+            elif round_trip is not None or self._ended - sent >= self._timeout:
+                samples.append(Sample(since_begin, self._timeout * 1e3, True))
+        return tuple(samples)
+
+    def _send(self) -> None:
+        number, now = len(self._sent), time.perf_counter()
+        self._sent.append(now)
+        try:
+            self._socket.send(_PACKET.pack(_REQUEST, self._token, number, now))
+        except ConnectionRefusedError:
+            self._refused()
+        except OSError as error:
+            if not self._round_trips:
+                raise NetworkError(f"can't send to {self._target}: {error.strerror}") from None
+            # Later on, a link that is down for a while is what is being measured: a lost packet.
+
+    def _receive(self, seconds: float) -> None:
+        """Wait for a reply for so long, and take it."""
+        if not select.select([self._socket], [], [], seconds)[0]:
+            return
+        try:
+            packet = self._socket.recv(_PACKET.size + 1)
+        except ConnectionRefusedError:
+            self._refused()
+            return
+        except OSError:
+            return
+        now = time.perf_counter()
+        if len(packet) != _PACKET.size:
+            return
+        kind, token, number, sent = _PACKET.unpack(packet)
+        ours = kind == _REPLY and token == self._token and number < len(self._sent)
+        if ours and sent == self._sent[number]:
+            self._round_trips.setdefault(number, now - sent)
+
+    def _until(self, now: float, due: float) -> float:
+        """Seconds until there is something to do other than to receive."""
+        if len(self._sent) < self._packets:
+            return max(0.0, due - now)
+        return max(0.0, self._sent[-1] + self._timeout - now)
+
+    def _all_settled(self, now: float) -> bool:
+        everything_came = len(self._round_trips) == self._packets
+        return everything_came or now - self._sent[-1] >= self._timeout
+
+    def _refused(self) -> None:
+        if not self._round_trips:
+            raise self._no_reply()
+
+    def _no_reply(self) -> NetworkError:
+        return NetworkError(
+            f"no reply from {self._target}: "
+            f"is `delayzero delays echo --port {self._port}` running there?"
+        )
+
+
+def write_trace(samples: tuple[Sample, ...], path: Path) -> None:
+    """Write a measurement as CSV for ``trace:FILE@...ms``; the file appears whole or not at all."""
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with part.open("w", newline="") as file:
+            rows = csv.writer(file, lineterminator="\n")
+            rows.writerow(("sent_s", "delay_ms", "lost"))
+            for sample in samples:
+                rows.writerow((f"{sample.sent_s:.6f}", f"{sample.delay_ms:.4f}", int(sample.lost)))
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def answer(packet: bytes) -> bytes | None:
+    """The reply to a packet: the request with its mark changed; None to anything else."""
+    if len(packet) != _PACKET.size or not packet.startswith(_REQUEST):
+        return None
+    return _REPLY + packet[len(_REPLY) :]
+
+
+def open_responder(port: int, host: str = "0.0.0.0") -> socket.socket:
+    """A socket that listens for requests; port 0 takes any free port.
+
+    Raises:
+        NetworkError: The port is in use, or the address is not this machine's.
+    """
+    family, address = _resolve(host, port)
+    responder = socket.socket(family, socket.SOCK_DGRAM)
+    try:
+        responder.bind(address)
+    except OSError as error:
+        responder.close()
+        raise NetworkError(
+            f"can't listen at {host}:{port}: {error.strerror}; "
+            f"is another responder running? Another port: --port {_another(port)}"
+        ) from None
+    return responder
+
+
+def serve(responder: socket.socket, stop: threading.Event | None = None) -> None:
+    """Answer requests until ``stop`` is set, or for ever."""
+    while stop is None or not stop.is_set():
+        if not select.select([responder], [], [], 0.1)[0]:
+            continue
+        try:
+            packet, sender = responder.recvfrom(_PACKET.size + 1)
+            reply = answer(packet)
+            if reply is not None:
+                responder.sendto(reply, sender)
+        except OSError:
+            continue  # a sender that can't be reached any more; others may be
+
+
+def echo(
+    port: int = DEFAULT_PORT, host: str = "0.0.0.0", *, stop: threading.Event | None = None
+) -> None:
+    """Run the responder that :func:`record` measures against, until Ctrl-C.
+
+    Raises:
+        NetworkError: The port is in use, or the address is not this machine's.
+    """
+    with open_responder(port, host) as responder:
+        serve(responder, stop)
+
+
+def _connect(host: str, port: int) -> socket.socket:
+    family, address = _resolve(host, port)
+    sender = socket.socket(family, socket.SOCK_DGRAM)
+    try:
+        sender.connect(address)
+    except OSError as error:
+        sender.close()
+        raise NetworkError(f"can't reach {host}:{port}: {error.strerror}") from None
+    return sender
+
+
+def _resolve(host: str, port: int) -> tuple[socket.AddressFamily, Any]:
+    """The address of a host, IPv4 where it has one: that is where ``echo`` listens."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)
+    except (OSError, UnicodeError):
+        raise NetworkError(f"the host '{host}' can't be found; check its name") from None
+    found.sort(key=lambda entry: entry[0] != socket.AF_INET)
+    family, *_, address = found[0]
+    return family, address
+
+
+def _another(port: int) -> int:
+    return port + 1 if port < 65535 else DEFAULT_PORT

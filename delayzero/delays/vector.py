@@ -1,0 +1,381 @@
+"""Delayed execution of actions, for Gymnasium's vector environments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+from itertools import chain
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
+from gymnasium.vector.utils import batch_space
+from numpy.typing import NDArray
+
+from delayzero.delays.actions import PendingEncoder, default_action, is_array_space
+from delayzero.delays.channel import Channel, resolve_law
+from delayzero.delays.execution import (
+    Observe,
+    Reveal,
+    check_choices,
+    observed,
+    observed_space,
+    recorded_law,
+)
+from delayzero.delays.law import DelayError, Law
+from delayzero.delays.schedule import Rule
+
+Mask = NDArray[np.bool_]
+
+
+class DelayedExecutionVector(
+    VectorWrapper[Any, Any, Any, Any, Any], gym.utils.RecordConstructorArgs
+):
+    """:class:`DelayedExecution` for N environments, each with an independent delay of its own.
+
+    Environment i behaves as a single wrapped environment with the i-th seed does. ``info`` holds
+    arrays: ``delay`` ``[N]``, ``pending`` ``[N, M, ...]`` padded with zeros and ``pending_mask``
+    ``[N, M]``; after a step ``executed_action`` ``[N, ...]``, ``decision_time``, ``dropped`` and
+    ``repeated`` ``[N]``, and, as Gymnasium has it, ``_executed_action`` and so on, which are False
+    for an environment that was reset by this call and ran nothing (NEXT_STEP autoreset).
+
+    At the end of an episode, the delay and the queue that go with the final observation are those
+    in ``info`` (NEXT_STEP, DISABLED) or in ``info["final_info"]`` (SAME_STEP). With
+    ``observe="delay"`` or ``"pending"`` they are part of the final observation, wherever it is.
+    """
+
+    def __init__(
+        self,
+        env: VectorEnv[Any, Any, Any],
+        law: Law | str,
+        *,
+        rule: Rule = "latest-generated",
+        initial_actions: Any | Callable[[Any], Any] = None,
+        reveal: Reveal = "before",
+        observe: Observe = "plain",
+        max_delay: int | None = None,
+        seed: int | None = None,
+    ) -> None:
+        """Put delays between the agent's decisions and the environments.
+
+        Args:
+            env: The vector environment; its autoreset mode may be any.
+            law: The delay law or its text.
+            rule: Which of the decisions that have arrived runs.
+            initial_actions: As for :class:`DelayedExecution`; also an array ``[N, M, ...]``. A
+                function gets the observations of the R environments that begin an episode, and
+                returns ``[R, M, ...]``.
+            reveal: When the agent learns the delay of a decision.
+            observe: As for :class:`DelayedExecution`.
+            max_delay: M, if it should be larger than the law's largest delay, or the law has none.
+            seed: Before ``reset(seed=...)``, the delays of environment i come from ``seed + i``.
+        """
+        self.law, self.max_delay = resolve_law(law, max_delay)
+        check_choices(self.law, rule, reveal, observe)
+        gym.utils.RecordConstructorArgs.__init__(
+            self,
+            law=recorded_law(self.law),
+            rule=rule,
+            initial_actions=initial_actions,
+            reveal=reveal,
+            observe=observe,
+            max_delay=max_delay,
+            seed=seed,
+        )
+        VectorWrapper.__init__(self, env)
+        self.rule, self.reveal, self.observe = rule, reveal, observe
+        self._autoreset = autoreset_mode(env)
+        space = env.single_action_space
+        if not is_array_space(space) or env.action_space != batch_space(space, env.num_envs):
+            raise DelayError(
+                f"DelayedExecutionVector takes one Discrete, MultiDiscrete, MultiBinary or Box "
+                f"action for each of the {env.num_envs} environments, not {env.action_space}"
+            )
+        self._closed_loop = self.law.closed_loop
+        self._channels = [
+            Channel(self.law, rule, self.max_delay, None if seed is None else seed + i)
+            for i in range(env.num_envs)
+        ]
+        self._rows = np.arange(env.num_envs)
+        self._slots = np.arange(self.max_delay)
+        shape = (env.num_envs, self.max_delay + 1, *(space.shape or ()))
+        self._actions: NDArray[Any] = np.zeros(shape, space.dtype)  # a ring of the last decisions
+        self._initial = default_action(space) if initial_actions is None else initial_actions
+        if not callable(self._initial):
+            self._queues(self._initial, env.num_envs)
+        self._encoder = PendingEncoder(space, self.max_delay) if observe == "pending" else None
+        self.single_observation_space = observed_space(
+            env.single_observation_space, observe, self._encoder
+        )
+        self.observation_space = (
+            env.observation_space
+            if observe == "plain"
+            else batch_space(self.single_observation_space, env.num_envs)
+        )
+        self._observations: Any = None  # the environments' latest, as they came
+        self._ended = np.ones(env.num_envs, bool)
+
+    def reset(
+        self,
+        *,
+        seed: int | Sequence[int | None] | None = None,
+        options: dict[str, Any] | None = None,
+    ) -> tuple[Any, dict[str, Any]]:
+        """Begin episodes, in all environments or in those of ``options["reset_mask"]``."""
+        mask = reset_mask(options, self.num_envs)
+        inner = None if options is None else dict(options)  # vector environments change it
+        self._observations, info = self.env.reset(seed=seed, options=inner)  # type: ignore[arg-type]
+        for channel, row_seed, chosen in zip(
+            self._channels, row_seeds(seed, self.num_envs), mask, strict=True
+        ):
+            if chosen and row_seed is not None:
+                channel.reseed(row_seed)
+        self._begin_episodes(mask)
+        self._ended &= ~mask
+        known = self._known()
+        return self._observed(known), {**info, **known}
+
+    def set_initial_actions(
+        self, actions: Any, mask: Mask | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Set initial queues of episodes that have begun and not yet stepped.
+
+        Args:
+            actions: One action, M actions, or ``[N, M, ...]``; rows outside the mask are not used.
+            mask: Which environments, ``[N]``; all if not given.
+
+        Returns:
+            The observations and the delay's part of ``info``, as they are now.
+        """
+        rows = self._rows if mask is None else np.flatnonzero(mask)
+        for row in rows:
+            time = self._channels[row].schedule.time
+            if self._observations is None or self._ended[row]:
+                raise DelayError(f"environment {row} is not in an episode: call reset() first")
+            if time:
+                raise DelayError(
+                    f"the initial queue of environment {row} can't be set at step {time}: "
+                    "do it after its reset and before its first step"
+                )
+        self._fill(rows, self._queues(actions, self.num_envs)[rows])
+        known = self._known()
+        return self._observed(known), known
+
+    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """Decide on actions; each environment runs the newest decision that has arrived."""
+        actions = self._checked(actions)
+        ran = ~self._ended
+        decision_times = self._decide(actions, ran)
+        executed = self._actions[self._rows, decision_times % (self.max_delay + 1)]
+        executed[self._ended] = actions[self._ended]  # ignored: these are reset by this call
+        observations, rewards, terminated, truncated, info = self.env.step(executed)
+        self._observations = observations
+        done = np.logical_or(terminated, truncated)
+        begun = self._ended.copy()  # reset by this call
+        self._draw(actions, ran, info.get("final_obs") if done.any() else None, done)
+        info = {**info, **self._outcome(executed, decision_times, ran)}
+        if self._autoreset == AutoresetMode.SAME_STEP:
+            if done.any():
+                self._finish(info, done)
+            begun |= done
+        self._begin_episodes(begun)
+        self._ended = np.zeros_like(done) if self._autoreset == AutoresetMode.SAME_STEP else done
+        known = self._known()
+        info.update(known)
+        return self._observed(known), rewards, terminated, truncated, info
+
+    def delay_state(self) -> dict[str, Any]:
+        """The wrapper's exact state, actions under way included, without the environments'."""
+        return {
+            "channels": [channel.state() for channel in self._channels],
+            "actions": self._actions.copy(),
+            "observations": deepcopy(self._observations),
+            "ended": self._ended.copy(),
+        }
+
+    def restore_delay_state(self, state: dict[str, Any]) -> None:
+        """Continue exactly from :meth:`delay_state` of a wrapper made with the same arguments."""
+        for channel, saved in zip(self._channels, state["channels"], strict=True):
+            channel.restore(saved)
+        self._actions = np.array(state["actions"], self._actions.dtype)
+        self._observations = deepcopy(state["observations"])
+        self._ended = np.array(state["ended"], bool)
+
+    def _checked(self, actions: Any) -> NDArray[Any]:
+        if self._observations is None:
+            raise gym.error.ResetNeeded("call reset() before step()")
+        if self._ended.any() and self._autoreset == AutoresetMode.DISABLED:
+            raise gym.error.ResetNeeded(
+                f"environments {np.flatnonzero(self._ended).tolist()} have ended; call "
+                "reset(options={'reset_mask': mask}) with True for them"
+            )
+        array = np.asarray(actions)
+        if self.action_space.contains(array):
+            return array
+        if array.shape[:1] != (self.num_envs,):
+            raise gym.error.InvalidAction(
+                f"{self.num_envs} actions are needed, one for each environment; "
+                f"these have shape {array.shape}"
+            )
+        for row, action in enumerate(array):
+            if not self.single_action_space.contains(action):
+                raise gym.error.InvalidAction(
+                    f"the action {action!r} of environment {row} is not in "
+                    f"{self.single_action_space}"
+                )
+        return array.astype(self._actions.dtype)
+
+    def _decide(self, actions: NDArray[Any], ran: Mask) -> NDArray[np.int64]:
+        """Give the decisions to the channels; the times of the decisions that run."""
+        channels = self._channels
+        times = np.fromiter((c.schedule.time for c in channels), np.int64, len(channels))
+        self._actions[self._rows, times % (self.max_delay + 1)] = actions
+        if self._closed_loop:
+            running = (
+                c.decide(self._row(i), actions[i]) if ran[i] else 0 for i, c in enumerate(channels)
+            )
+        else:
+            running = (c.decide() if r else 0 for c, r in zip(channels, ran.tolist(), strict=True))
+        return np.fromiter(running, np.int64, len(channels))
+
+    def _draw(self, actions: NDArray[Any], ran: Mask, final: Any, done: Mask) -> None:
+        """Draw the delays of the coming decisions, where a step has run."""
+        if not self._closed_loop:
+            for channel, running in zip(self._channels, ran.tolist(), strict=True):
+                if running:
+                    channel.draw()
+            return
+        for i in np.flatnonzero(ran).tolist():
+            observation = self._row(i) if final is None or not done[i] else final[i]
+            self._channels[i].draw(observation, actions[i])
+
+    def _begin_episodes(self, mask: Mask) -> None:
+        rows = np.flatnonzero(mask)
+        if not len(rows):
+            return
+        for row in rows.tolist():
+            observation = self._row(row) if self._closed_loop else None
+            self._channels[row].begin_episode(observation)
+        if callable(self._initial):
+            queues = self._queues(self._initial(take_rows(self._observations, rows)), len(rows))
+        else:
+            queues = self._queues(self._initial, self.num_envs)[rows]
+        self._fill(rows, queues)
+
+    def _queues(self, actions: Any, count: int) -> NDArray[Any]:
+        """Initial queues ``[count, M, ...]`` from one action, one queue, or one for each row."""
+        space = self.env.single_action_space
+        array = np.asarray(actions)
+        shape = space.shape or ()
+        wanted = (count, self.max_delay, *shape)
+        if array.shape not in (shape, wanted[1:], wanted):
+            raise DelayError(
+                f"initial actions of shape {array.shape}; they should be one action {shape}, "
+                f"one queue {wanted[1:]}, or one for each environment {wanted}"
+            )
+        for action in array.reshape(-1, *shape):
+            if not space.contains(action):
+                raise DelayError(f"initial action {action!r} is not in {space}")
+        return np.broadcast_to(array, wanted)
+
+    def _fill(self, rows: NDArray[Any], queues: NDArray[Any]) -> None:
+        """Write initial queues into the ring: the decisions of the times -M .. -1."""
+        places = (self._slots - self.max_delay) % (self.max_delay + 1)
+        self._actions[rows[:, None], places] = queues
+
+    def _known(self) -> dict[str, Any]:
+        """What the agent knows before its next decisions."""
+        if self.reveal == "never":
+            return {}
+        channels, most = self._channels, self.max_delay
+        before = self.reveal == "before"
+        delays = [(c.delay if before else c.last_delay) or 0 for c in channels]
+        lengths = delays if before else [most] * len(channels)
+        queues = (c.schedule.upcoming(length) for c, length in zip(channels, lengths, strict=True))
+        times = np.fromiter(chain.from_iterable(queues), np.int64, most * len(channels))
+        times = times.reshape(len(channels), most)
+        mask = self._slots < np.array(lengths)[:, None]
+        pending = self._actions[self._rows[:, None], times % (most + 1)]
+        pending *= mask.reshape(mask.shape + (1,) * (pending.ndim - 2))
+        known = {"delay": np.array(delays), "pending": pending, "pending_mask": mask}
+        present = {f"_{key}": np.ones(len(channels), bool) for key in known}
+        return {**known, **present}
+
+    def _outcome(
+        self, executed: NDArray[Any], decision_times: NDArray[np.int64], ran: Mask
+    ) -> dict[str, Any]:
+        """What this call ran."""
+        schedules = [channel.schedule for channel in self._channels]
+        count = len(schedules)
+        outcome = {
+            "executed_action": executed,
+            "decision_time": decision_times,
+            "dropped": np.fromiter((s.dropped for s in schedules), np.int64, count),
+            "repeated": np.fromiter((s.repeated for s in schedules), np.int64, count),
+        }
+        return {**outcome, **{f"_{key}": ran.copy() for key in outcome}}
+
+    def _finish(self, info: dict[str, Any], done: Mask) -> None:
+        """Add delay and queue to the final observation and info of episodes that have ended."""
+        known = self._known()
+        final_info = dict(info.get("final_info", {}))
+        for key, value in known.items():
+            final_info[key] = done.copy() if key.startswith("_") else value
+        info["final_info"] = final_info
+        info.setdefault("_final_info", done.copy())
+        if self.observe == "plain" or "final_obs" not in info:
+            return
+        batch = self._observed(known)
+        final = np.full(self.num_envs, None, object)
+        for row in np.flatnonzero(done):
+            parts = {key: batch[key][row] for key in batch if key != "observation"}
+            final[row] = {"observation": info["final_obs"][row], **parts}
+        info["final_obs"] = final
+
+    def _observed(self, known: dict[str, Any]) -> Any:
+        if self.observe == "plain":
+            return self._observations
+        pending = None
+        if self._encoder is not None:
+            pending = self._encoder.encode(known["pending"], known["pending_mask"])
+        return observed(self._observations, known["delay"], self.max_delay, pending)
+
+    def _row(self, row: int) -> Any:
+        return take_rows(self._observations, row)
+
+
+def autoreset_mode(env: VectorEnv[Any, Any, Any]) -> AutoresetMode:
+    """The autoreset mode of a vector environment, from its metadata."""
+    mode = env.metadata.get("autoreset_mode")
+    if not isinstance(mode, AutoresetMode):
+        raise DelayError(
+            f"{env} does not say when it resets; set metadata['autoreset_mode'] to one of "
+            "gymnasium.vector.AutoresetMode"
+        )
+    return mode
+
+
+def reset_mask(options: dict[str, Any] | None, num_envs: int) -> Mask:
+    """Which environments a reset concerns."""
+    if options is None or "reset_mask" not in options:
+        return np.ones(num_envs, bool)
+    return np.array(options["reset_mask"], bool)
+
+
+def row_seeds(seed: Any, num_envs: int) -> list[int | None]:
+    """The seed of each environment, as Gymnasium's vector environments give them out."""
+    if seed is None:
+        return [None] * num_envs
+    if isinstance(seed, (int, np.integer)):
+        return [int(seed) + i for i in range(num_envs)]
+    return [None if value is None else int(value) for value in seed]
+
+
+def take_rows(batch: Any, rows: Any) -> Any:
+    """The given rows of a batch of observations: arrays, or dicts and tuples of arrays."""
+    if isinstance(batch, dict):
+        return {key: take_rows(value, rows) for key, value in batch.items()}
+    if isinstance(batch, tuple):
+        return tuple(take_rows(value, rows) for value in batch)
+    return batch[rows]

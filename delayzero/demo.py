@@ -1,0 +1,222 @@
+"""``delayzero demo``: CartPole under delay, ignored and predicted.
+
+One state-feedback controller balances CartPole under several delay laws, in two ways. Ignoring the
+delay, it decides from the state that it sees. Predicting, it rolls that state through the actions
+still under way (``info["pending"]``) with CartPole's own equations of motion, and decides from the
+state that its decision will meet: the idea of DEZ, with a perfect model instead of a learned one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+
+from delayzero.arguments import Parser, whole
+from delayzero.delays import DelayedExecution, parse
+from delayzero.delays.statistics import Characteristics, characterise
+from delayzero.extras import MissingExtraError
+from delayzero.progress import progress
+
+LAWS = ("constant:0", "constant:5", "walk:5", "uniform:0-5", "wifi")
+"""The first is no delay at all."""
+
+State = tuple[float, float, float, float]
+"""Position and speed of the cart, angle and angular speed of the pole."""
+
+# The feedback of the linear-quadratic regulator of the linearised equations, with unit weights on
+# the state and 0.1 on the force, divided by the angle's gain: only its sign is used.
+GAINS = (0.06, 0.12, 1.0, 0.26)
+
+
+@dataclass(frozen=True)
+class Result:
+    """What one controller reached under one law.
+
+    Attributes:
+        returns: The return of each episode, shape ``[episodes]``.
+        mean: Their mean.
+        low: Lower end of the 95% bootstrap interval of the mean.
+        high: Its upper end.
+    """
+
+    returns: NDArray[np.float64]
+    mean: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Both controllers under one law."""
+
+    law: str
+    characteristics: Characteristics
+    ignoring: Result
+    predicting: Result
+
+
+def cartpole_step(state: State, action: int) -> State:
+    """One step of CartPole-v1's equations of motion (Barto, Sutton and Anderson, 1983)."""
+    position, speed, angle, turn = state
+    force = 10.0 if action == 1 else -10.0
+    cos, sin = math.cos(angle), math.sin(angle)
+    pushed = (force + 0.05 * turn * turn * sin) / 1.1
+    turning = (9.8 * sin - cos * pushed) / (0.5 * (4 / 3 - 0.1 * cos * cos / 1.1))
+    moving = pushed - 0.05 * turning * cos / 1.1
+    return (
+        position + 0.02 * speed,
+        speed + 0.02 * moving,
+        angle + 0.02 * turn,
+        turn + 0.02 * turning,
+    )
+
+
+def decide(state: State) -> int:
+    """Push the cart to the side that the feedback says: 1 to the right, 0 to the left."""
+    return int(sum(gain * value for gain, value in zip(GAINS, state, strict=True)) > 0)
+
+
+def seen_state(observation: Any, info: dict[str, Any]) -> State:
+    """The state as it is seen: what a controller acts on that ignores the delay."""
+    position, speed, angle, turn = map(float, observation)
+    return position, speed, angle, turn
+
+
+def predicted_state(observation: Any, info: dict[str, Any]) -> State:
+    """The state that the coming decision will meet: after the actions still under way."""
+    state = seen_state(observation, info)
+    for action in info["pending"].tolist():
+        state = cartpole_step(state, action)
+    return state
+
+
+def make_env(law: str) -> DelayedExecution:
+    """CartPole-v1 under a law; the initial queue pushes left and right in turn."""
+    queue = [time % 2 for time in range(parse(law).max_delay)]
+    env = gym.make("CartPole-v1", disable_env_checker=True)
+    return DelayedExecution(env, law, initial_actions=queue)
+
+
+def run_episode(
+    env: DelayedExecution, seed: int, state_of: Callable[[Any, dict[str, Any]], State]
+) -> float:
+    """One episode of the controller; the seed is that of the environment and of the delays."""
+    observation, info = env.reset(seed=seed)
+    total, over = 0.0, False
+    while not over:
+        action = decide(state_of(observation, info))
+        observation, reward, terminated, truncated, info = env.step(action)
+        total, over = total + float(reward), terminated or truncated
+    return total
+
+
+def summarise(returns: Sequence[float], resamples: int = 5000) -> Result:
+    """The mean of the returns with its 95% bootstrap interval."""
+    values = np.asarray(returns, np.float64)
+    places = np.random.default_rng(0).integers(len(values), size=(resamples, len(values)))
+    low, high = np.quantile(values[places].mean(axis=1), (0.025, 0.975))
+    return Result(values, float(values.mean()), float(low), float(high))
+
+
+def compare(
+    law: str, episodes: int, seed: int, advance: Callable[[int], None] = lambda units: None
+) -> Comparison:
+    """Run both controllers under one law, with the same seeds.
+
+    Args:
+        law: The text of the law.
+        episodes: How many episodes of each controller.
+        seed: Of the first episode; the others follow.
+        advance: Called with 1 after each episode.
+    """
+    env = make_env(law)
+    results = []
+    for state_of in (seen_state, predicted_state):
+        returns = []
+        for episode in range(episodes):
+            returns.append(run_episode(env, seed + episode, state_of))
+            advance(1)
+        results.append(summarise(returns))
+    env.close()
+    return Comparison(law, characterise(law, seed=seed), *results)
+
+
+def law_label(law: str) -> str:
+    """What a law is called in the table and the picture."""
+    return "no delay" if law == "constant:0" else law
+
+
+def table(comparisons: Sequence[Comparison]) -> str:
+    """The comparison as aligned text."""
+    rows: list[tuple[str, ...]] = [("delay", "mean", "dropped", "ignoring the delay", "predicting")]
+    for entry in comparisons:
+        values = entry.characteristics
+        results = [
+            f"{result.mean:5.1f}  [{result.low:5.1f}, {result.high:5.1f}]"
+            for result in (entry.ignoring, entry.predicting)
+        ]
+        rows.append(
+            (law_label(entry.law), f"{values.mean:.1f}", f"{values.drop_rate:.0%}", *results)
+        )
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        "  ".join(
+            cell.rjust(width) if place in (1, 2) else cell.ljust(width)
+            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    )
+
+
+def main(arguments: Sequence[str]) -> int:
+    """The verb ``demo``."""
+    parser = Parser(prog="delayzero demo", description=__doc__ and __doc__.partition("\n\n")[2])
+    parser.add_argument("--save", metavar="DIR", default="demo", help="folder for the pictures")
+    parser.add_argument(
+        "--episodes", metavar="N", type=whole(1), default=100, help="of each controller and law"
+    )
+    parser.add_argument(
+        "--seed", metavar="S", type=whole(0), default=0, help="of the first episode"
+    )
+    options = parser.parse_args(arguments)
+    folder = Path(options.save)
+    folder.mkdir(parents=True, exist_ok=True)
+
+    with progress("CartPole under delay", 2 * len(LAWS) * options.episodes) as advance:
+        comparisons = [compare(law, options.episodes, options.seed, advance) for law in LAWS]
+    print(
+        f"CartPole-v1: mean return of {options.episodes} episodes (at most 500) "
+        "and its 95% bootstrap interval.\n"
+        "The same feedback controller, once on the state it sees, once on the state predicted\n"
+        "by rolling that one through the pending actions. Until the first decision arrives,\n"
+        "both push left and right in turn.\n"
+    )
+    print(table(comparisons))
+    try:
+        saved = _save_pictures(comparisons, folder)
+    except MissingExtraError as error:
+        print(f"\nNo pictures: {error}")
+        return 0
+    print("\nPictures:", *saved, sep="\n  ")
+    return 0
+
+
+def _save_pictures(comparisons: Sequence[Comparison], folder: Path) -> list[Path]:
+    from delayzero.delays.pictures import law_picture, picture_name
+    from delayzero.demo_picture import overview
+
+    figures = {"overview.png": overview(comparisons)}
+    for entry in comparisons[1:]:
+        figures[picture_name(entry.law)] = law_picture(
+            entry.law, characteristics=entry.characteristics
+        )
+    for name, figure in figures.items():
+        figure.savefig(folder / name)
+    return [folder / name for name in figures]

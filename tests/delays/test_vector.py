@@ -1,0 +1,283 @@
+"""The vector wrapper: N independent single wrappers, whatever resets when."""
+
+import pickle
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from ale_py.vector_env import AtariVectorEnv
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+
+from delayzero.delays import (
+    RULES,
+    Callback,
+    DelayedExecution,
+    DelayedExecutionVector,
+    DelayError,
+    Walk,
+)
+
+from .rollouts import assert_equal
+
+N = 3
+MODES = list(AutoresetMode)
+
+
+def cartpoles(count=N, mode=AutoresetMode.NEXT_STEP, wrap=lambda env: env, env_id="CartPole-v1"):
+    makers = [lambda: wrap(gym.make(env_id)) for _ in range(count)]
+    return SyncVectorEnv(makers, autoreset_mode=mode)
+
+
+def by_position(context):
+    return int(3 * abs(float(context.observation[0])) * 20) % 4 + int(context.rng.integers(2))
+
+
+class Singles:
+    """The obvious version: N single wrapped environments, reset one by one."""
+
+    def __init__(self, mode, law, env_id="CartPole-v1", **kwargs):
+        self.envs = [DelayedExecution(gym.make(env_id), law, **kwargs) for _ in range(N)]
+        self.mode, self.ended = mode, [False] * N
+
+    def reset(self, seed):
+        self.ended = [False] * N
+        return [env.reset(seed=seed + i) for i, env in enumerate(self.envs)]
+
+    def step(self, actions):
+        """For each environment: observation, reward, ends, what ran, what is known, the finale."""
+        results = []
+        for i, env in enumerate(self.envs):
+            if self.ended[i]:
+                observation, known = env.reset()
+                results.append((observation, 0.0, False, False, None, known, None))
+                self.ended[i] = False
+                continue
+            observation, reward, terminated, truncated, info = env.step(actions[i])
+            done, finale, known = terminated or truncated, None, info
+            if done and self.mode == AutoresetMode.SAME_STEP:
+                finale = (observation, info)
+                observation, known = env.reset()
+            elif done:
+                self.ended[i] = True
+            results.append((observation, reward, terminated, truncated, info, known, finale))
+        return results
+
+
+def row(batch, i):
+    if isinstance(batch, dict):
+        return {key: row(value, i) for key, value in batch.items()}
+    return batch[i]
+
+
+def assert_known(info, i, expected):
+    if "delay" not in expected:
+        assert "delay" not in info
+        return
+    length = len(expected["pending"])
+    assert info["delay"][i] == expected["delay"]
+    assert info["pending_mask"][i].sum() == length
+    assert info["pending_mask"][i, :length].all()
+    np.testing.assert_array_equal(info["pending"][i, :length], expected["pending"])
+    assert not info["pending"][i, length:].any()
+
+
+LAWS = ["walk:4", "uniform:0-4", "5g", "per-episode:uniform:0-4", Callback(by_position, 5)]
+
+
+@pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP])
+@pytest.mark.parametrize("law", LAWS, ids=str)
+@pytest.mark.parametrize(
+    "kwargs",
+    [
+        {},
+        {"observe": "pending"},
+        {"reveal": "after", "observe": "delay"},
+        {"reveal": "never"},
+        *({"rule": rule} for rule in RULES[1:]),
+        {"initial_actions": lambda o: np.ones((*np.shape(o)[:-1], 4 + 0), int)},
+    ],
+    ids=str,
+)
+def test_vector_is_n_single_wrappers(mode, law, kwargs):
+    if "initial_actions" in kwargs and str(law) not in ("walk:4", "uniform:0-4"):
+        kwargs = {"initial_actions": 1}
+    vector = DelayedExecutionVector(cartpoles(mode=mode), law, **kwargs)
+    singles = Singles(mode, law, **kwargs)
+    observations, info = vector.reset(seed=5)
+    for i, (observation, expected) in enumerate(singles.reset(seed=5)):
+        assert_equal(row(observations, i), observation)
+        assert_known(info, i, expected)
+    rng = np.random.default_rng(0)
+    endings = 0
+    for _ in range(120):
+        actions = rng.integers(0, 2, N)
+        observations, rewards, terminated, truncated, info = vector.step(actions)
+        assert vector.observation_space.contains(observations)
+        for i, (observation, *outcome, ran, known, finale) in enumerate(singles.step(actions)):
+            assert_equal(row(observations, i), observation)
+            assert [rewards[i], terminated[i], truncated[i]] == outcome
+            assert info["_executed_action"][i] == (ran is not None)
+            for key in ("executed_action", "decision_time", "dropped", "repeated"):
+                if ran is not None:
+                    assert info[key][i] == ran[key]
+            assert_known(info, i, known)
+            if finale is not None:
+                assert info["_final_obs"][i]
+                assert_equal(info["final_obs"][i], finale[0])
+                assert_known(info["final_info"], i, finale[1])
+            endings += terminated[i]
+    assert endings >= 6
+
+
+def test_continuous_actions():
+    vector = DelayedExecutionVector(cartpoles(env_id="Pendulum-v1"), "walk:3", observe="pending")
+    singles = Singles(AutoresetMode.NEXT_STEP, "walk:3", env_id="Pendulum-v1", observe="pending")
+    vector.reset(seed=0)
+    singles.reset(seed=0)
+    rng = np.random.default_rng(0)
+    for _ in range(450):  # two ends by time limit
+        actions = rng.uniform(-2, 2, (N, 1)).astype(np.float32)
+        observations, _, _, _, info = vector.step(actions)
+        for i, (observation, *_, ran, known, _) in enumerate(singles.step(actions)):
+            assert_equal(row(observations, i), observation)
+            assert_known(info, i, known)
+            if ran is not None:
+                assert_equal(info["executed_action"][i], ran["executed_action"])
+
+
+def test_disabled_autoreset_resets_by_mask():
+    vector = DelayedExecutionVector(cartpoles(mode=AutoresetMode.DISABLED), "walk:4")
+    singles = Singles(AutoresetMode.DISABLED, "walk:4")
+    vector.reset(seed=2)
+    singles.reset(seed=2)
+    rng = np.random.default_rng(1)
+    endings = 0
+    for _ in range(100):
+        actions = rng.integers(0, 2, N)
+        _, _, terminated, truncated, info = vector.step(actions)
+        results = singles.step(actions)
+        for i, (*_, ran, known, _) in enumerate(results):
+            assert_known(info, i, known)
+            assert info["executed_action"][i] == ran["executed_action"]
+        done = terminated | truncated
+        if done.any():
+            endings += done.sum()
+            with pytest.raises(gym.error.ResetNeeded, match="reset_mask"):
+                vector.step(actions)
+            _, info = vector.reset(options={"reset_mask": done})
+            for i in np.flatnonzero(done):
+                assert_known(info, i, singles.envs[i].reset()[1])
+                singles.ended[i] = False
+    assert endings >= 6
+
+
+def test_environments_have_independent_delays():
+    vector = DelayedExecutionVector(cartpoles(8), "uniform:0-9")
+    _, info = vector.reset(seed=0)
+    delays = [info["delay"]]
+    for _ in range(60):
+        delays.append(vector.step(np.zeros(8, int))[-1]["delay"])
+    correlation = np.corrcoef(np.array(delays).T)
+    assert np.abs(correlation - np.eye(8)).max() < 0.6
+
+
+def test_queue_survives_a_life_loss_and_not_the_end_of_a_game():
+    env = AtariVectorEnv("breakout", num_envs=2, life_loss_info=True, use_fire_reset=False)
+    vector = DelayedExecutionVector(env, "constant:3")
+    _, info = vector.reset(seed=0)
+    lives = info["lives"].copy()
+    lost = reset = 0
+    time = np.zeros(2, int)
+    for step in range(1500):
+        actions = np.full(2, 1 if step % 5 == 0 else 3)  # fire, then run to one side
+        _, _, terminated, truncated, info = vector.step(actions)
+        for i in range(2):
+            if info["_executed_action"][i]:
+                assert info["decision_time"][i] == time[i] - 3
+                time[i] += 1
+            else:
+                assert not info["pending"][i].any()  # the initial queue again
+                time[i], reset = 0, reset + 1
+            lost += 0 < info["lives"][i] < lives[i]
+        lives = info["lives"].copy()
+        if reset:
+            break
+    assert lost >= 4
+    assert reset
+
+
+def test_initial_queues_set_by_the_agent():
+    vector = DelayedExecutionVector(cartpoles(), "constant:2")
+    observations, _ = vector.reset(seed=0)
+    queues = np.array([[0, 1], [1, 0], [1, 1]])
+    again, info = vector.set_initial_actions(queues)
+    assert_equal(again, observations)
+    np.testing.assert_array_equal(info["pending"], queues)
+    _, info = vector.set_initial_actions([0, 0], mask=np.array([True, False, False]))
+    np.testing.assert_array_equal(info["pending"], [[0, 0], [1, 0], [1, 1]])
+    infos = [vector.step(np.zeros(N, int))[-1] for _ in range(2)]
+    np.testing.assert_array_equal([i["executed_action"] for i in infos], [[0, 1, 1], [0, 0, 1]])
+    with pytest.raises(DelayError, match="environment 0 can't be set at step 2"):
+        vector.set_initial_actions(queues)
+
+
+def test_initial_queues_set_after_an_autoreset():
+    vector = DelayedExecutionVector(cartpoles(1), "constant:2")
+    vector.reset(seed=0)
+    done = False
+    while not done:
+        _, _, terminated, _, _ = vector.step(np.ones(1, int))
+        done = terminated[0]
+    with pytest.raises(DelayError, match="not in an episode"):
+        vector.set_initial_actions([1, 0])
+    vector.step(np.ones(1, int))  # the reset
+    vector.set_initial_actions([1, 0], mask=np.array([True]))
+    assert vector.step(np.zeros(1, int))[-1]["executed_action"] == [1]
+
+
+@pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP])
+@pytest.mark.parametrize("law", ["walk:4", "uniform:0-4", Callback(by_position, 5)], ids=str)
+def test_saved_in_mid_episode_it_continues_exactly(mode, law):
+    vector = DelayedExecutionVector(cartpoles(mode=mode), law, observe="pending")
+    vector.reset(seed=0)
+    rng = np.random.default_rng(3)
+    for _ in range(47):
+        vector.step(rng.integers(0, 2, N))
+    twin = DelayedExecutionVector(cartpoles(mode=mode), law, observe="pending")
+    twin.env = pickle.loads(pickle.dumps(vector.env))
+    twin.restore_delay_state(pickle.loads(pickle.dumps(vector.delay_state())))
+    for _ in range(80):
+        actions = rng.integers(0, 2, N)
+        assert_equal(vector.step(actions), twin.step(actions))
+
+
+def test_bad_input():
+    vector = DelayedExecutionVector(cartpoles(), Walk(2))
+    with pytest.raises(gym.error.ResetNeeded):
+        vector.step(np.zeros(N, int))
+    vector.reset(seed=0)
+    with pytest.raises(gym.error.InvalidAction, match="action .*2.* of environment 1 is not in"):
+        vector.step(np.array([0, 2, 1]))
+    with pytest.raises(gym.error.InvalidAction, match="3 actions are needed"):
+        vector.step(np.zeros(2, int))
+    with pytest.raises(gym.error.InvalidAction):
+        vector.step(np.array([0.5, 0.0, 1.0]))
+    with pytest.raises(DelayError, match=r"initial actions of shape \(4,\)"):
+        DelayedExecutionVector(cartpoles(), "constant:2", initial_actions=[0, 0, 0, 0])
+    with pytest.raises(DelayError, match="initial action .*5.* is not in"):
+        DelayedExecutionVector(cartpoles(), "constant:2", initial_actions=5)
+    silent = cartpoles()
+    silent.metadata = {}
+    with pytest.raises(DelayError, match="does not say when it resets"):
+        DelayedExecutionVector(silent, "constant:2")
+    assert vector.step([0, 1, 0])[-1]["delay"].shape == (N,)  # a list will do
+
+
+def test_no_delay_is_the_bare_environment_bit_for_bit():
+    bare = AtariVectorEnv("pong", num_envs=2, noop_max=5)
+    wrapped = DelayedExecutionVector(AtariVectorEnv("pong", num_envs=2, noop_max=5), "constant:0")
+    assert_equal(bare.reset(seed=1)[0], wrapped.reset(seed=1)[0])
+    rng = np.random.default_rng(0)
+    for _ in range(60):
+        actions = rng.integers(0, 6, 2)
+        assert_equal(bare.step(actions)[:4], wrapped.step(actions)[:4])
