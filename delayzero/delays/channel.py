@@ -5,11 +5,11 @@ from __future__ import annotations
 import secrets
 from typing import Any
 
-from delayzero.delays.law import DelayError, Law
+from delayzero.delays.law import DelayError, Law, check_steps
 from delayzero.delays.schedule import make_schedule
 from delayzero.delays.step_laws import Constant
 from delayzero.delays.stream import DelayStream
-from delayzero.delays.text import parse, with_limit
+from delayzero.delays.text import clipped, parse
 
 
 def resolve_law(law: Law | str, max_delay: int | None) -> tuple[Law, int]:
@@ -18,9 +18,11 @@ def resolve_law(law: Law | str, max_delay: int | None) -> tuple[Law, int]:
     Raises:
         DelayError: The law can give more than ``max_delay``, or no bound is known.
     """
-    law = parse(law, max_delay) if isinstance(law, str) else with_limit(law, max_delay)
+    law = parse(law) if isinstance(law, str) else law
     if max_delay is None:
         return law, law.max_delay
+    check_steps("max_delay", max_delay)
+    law = clipped(law, max_delay)
     if law.max_delay > max_delay:
         raise DelayError(
             f"'{law}' can give {law.max_delay} steps, more than max_delay={max_delay}; "
@@ -49,7 +51,7 @@ class Channel:
         self.last_delay = max_delay
         self.delay: int | None = None
         seed = secrets.randbits(63) if seed is None else seed
-        if rule == "fixed":  # everything waits until it is M steps old: a constant delay
+        if rule == "fixed":  # the delay that counts is M, whatever the law draws
             law = Constant(max_delay)
         self._stream = DelayStream(law, seed, max_delay)
         self._after_decision = law.sees_decision
@@ -70,8 +72,10 @@ class Channel:
     def begin_episode(self, observation: Any = None) -> None:
         """Clear the schedule. The law goes on, unless it restarts in every episode."""
         self.clear()
-        if self.delay is None or self._stream.law.closed_loop:
+        if self.delay is None:
             self.draw(observation)
+        else:
+            self.delay = self._stream.again(observation)
 
     def decide(self, observation: Any = None, action: Any = None) -> int:
         """Decide at t, run step t, and return tau_t, the time of the decision that runs."""

@@ -14,10 +14,9 @@ from delayzero.delays.law import DelayError, Law
 from delayzero.delays.network import (
     DEFAULT_PORT,
     Recording,
-    open_responder,
+    echo,
     parse_address,
     record,
-    serve,
     write_trace,
 )
 from delayzero.delays.schedule import RULES
@@ -69,9 +68,9 @@ def _parser() -> Parser:
     measure.add_argument("--save", metavar="FILE.csv", default="trace.csv", help="the trace")
     measure.add_argument("--overwrite", action="store_true", help="replace the file if it exists")
 
-    echo = verbs.add_parser("echo", help="answer the packets of `delays record`")
-    echo.add_argument("--port", metavar="N", type=whole(0, 65535), default=DEFAULT_PORT)
-    echo.add_argument("--host", metavar="H", default="0.0.0.0", help="the address to listen at")
+    respond = verbs.add_parser("echo", help="answer the packets of `delays record`")
+    respond.add_argument("--port", metavar="N", type=whole(0, 65535), default=DEFAULT_PORT)
+    respond.add_argument("--host", metavar="H", default="0.0.0.0", help="the address to listen at")
     return parser
 
 
@@ -193,17 +192,17 @@ def _text(law: Law) -> str:
 
 
 def _echo(options: Any) -> None:
-    with open_responder(options.port, options.host) as responder:
-        port = responder.getsockname()[1]
+    def ready(port: int) -> None:
         print(
             f"answering at {options.host}:{port}; on the other machine: "
             f"delayzero delays record THIS_HOST:{port}   (Ctrl-C ends)",
             flush=True,
         )
-        try:
-            serve(responder)
-        except KeyboardInterrupt:
-            print("ended")
+
+    try:
+        echo(options.port, options.host, ready=ready)
+    except KeyboardInterrupt:
+        print("ended")
 
 
 def _aligned(rows: Sequence[tuple[str, ...]]) -> str:

@@ -104,7 +104,8 @@ class DelayedExecution(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruc
         gym.Wrapper.__init__(self, env)
         self.rule, self.reveal, self.observe = rule, reveal, observe
         self._channel = Channel(self.law, rule, self.max_delay, seed)
-        self._actions: list[Any] = [None] * (self.max_delay + 1)  # a ring of the last decisions
+        self._places = self._channel.schedule.places
+        self._actions: list[Any] = [None] * self._places  # a ring of the latest decisions
         self._space = self.action_space
         self._is_valid = membership_test(self._space)
         self._arrays = is_array_space(self._space)
@@ -162,10 +163,9 @@ class DelayedExecution(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruc
         channel = self._channel
         if not self._running:
             raise gym.error.ResetNeeded("call reset() before step()")
-        places = self.max_delay + 1
-        self._actions[channel.schedule.time % places] = copied(action)
+        self._actions[channel.schedule.time % self._places] = copied(action)
         decision_time = channel.decide(self._observation, action)
-        executed = self._actions[decision_time % places]
+        executed = self._actions[decision_time % self._places]
         observation, reward, terminated, truncated, info = self.env.step(executed)
         self._observation = observation
         channel.draw(observation, action)
@@ -202,12 +202,12 @@ class DelayedExecution(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruc
         """Write the initial queue into the ring: the decisions of the times -M .. -1."""
         queue = initial_queue(actions, self._space, self.max_delay)
         for time, action in enumerate(queue, start=-self.max_delay):
-            self._actions[time % (self.max_delay + 1)] = copied(action)
+            self._actions[time % self._places] = copied(action)
 
     def _pending(self) -> list[Any]:
         known = self._channel.delay if self.reveal == "before" else self.max_delay
         assert known is not None
-        places = self.max_delay + 1
+        places = self._places
         return [self._actions[time % places] for time in self._channel.schedule.pending(known)]
 
     def _known(self) -> dict[str, Any]:

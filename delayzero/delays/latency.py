@@ -18,6 +18,7 @@ from delayzero.delays.law import (
     check_distribution,
     check_range,
     check_steps,
+    cumulative,
     number_text,
 )
 
@@ -87,6 +88,7 @@ class LogNormal(Latency):
     shift: float = 0.0
 
     def __post_init__(self) -> None:
+        check_range("mu", self.mu, -math.inf)
         check_range("sigma", self.sigma, 0)
         check_range("shift", self.shift, 0)
 
@@ -121,7 +123,7 @@ class HyperExponential(Latency):
     def path(
         self, rng: np.random.Generator, steps: int, memory: Memory | None, period: float
     ) -> tuple[NDArray[Any], Memory]:
-        branch = np.searchsorted(np.cumsum(self.weights)[:-1], rng.random(steps), side="right")
+        branch = np.searchsorted(cumulative(self.weights), rng.random(steps), side="right")
         return self.shift + rng.exponential(size=steps) * np.asarray(self.means)[branch], ()
 
 
@@ -207,7 +209,7 @@ class Outage(Latency):
     longest: float
 
     def __post_init__(self) -> None:
-        check_range("every", self.every, 1e-9)
+        check_range("every", self.every, 1)
         check_range("longest", self.longest, 0)
 
     @property
@@ -243,7 +245,9 @@ class InSteps(Law):
     def __post_init__(self) -> None:
         if self.latency.unit != "ms":
             raise DelayError(f"'{self.latency}' is in steps already: leave @...ms away")
-        check_range("the step in milliseconds", self.period, 1e-9)
+        if self.latency.closed_loop:
+            raise DelayError(f"'{self.latency}' looks at observations: let it return steps")
+        check_range("the step in milliseconds", self.period, 1e-3)
         if self.limit is not None:
             check_steps("max", self.limit)
 
@@ -252,7 +256,10 @@ class InSteps(Law):
         if self.limit is not None:
             return self.limit
         longest = self.latency.largest
-        return None if longest is None else math.ceil(longest / self.period)
+        return None if longest is None else int(self._in_steps(np.array(longest)))
+
+    def how_to_bound(self) -> str:
+        return f"give one: '{self},max=10', or max_delay=10"
 
     @property
     def restarts(self) -> bool:
@@ -262,8 +269,13 @@ class InSteps(Law):
         self, rng: np.random.Generator, steps: int, memory: Memory | None, period: float
     ) -> tuple[NDArray[Any], Memory]:
         milliseconds, memory = self.latency.path(rng, steps, memory, self.period)
+        return self._in_steps(milliseconds), memory
+
+    def _in_steps(self, milliseconds: NDArray[Any]) -> NDArray[Any]:
+        """Rounded up, where what is a whole number of steps but for rounding errors stays it."""
         limit = np.inf if self.limit is None else self.limit
-        return np.minimum(np.ceil(milliseconds / self.period), limit).astype(int), memory
+        steps = np.ceil(milliseconds / self.period - 1e-9)
+        return np.clip(steps, 0, limit).astype(int)
 
     def arguments(self) -> str:
         limit = "" if self.limit is None else f",max={self.limit}"

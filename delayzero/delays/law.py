@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, fields
@@ -113,10 +114,17 @@ class Law(ABC):
                 f"'{self}' is in milliseconds; say how long a step is: '{self}@20ms,max=10'"
             )
         if self.largest is None:
-            raise DelayError(
-                f"'{self}' has no largest delay; give one: '{self},max=10', or max_delay=10"
-            )
+            raise DelayError(f"'{self}' has no largest delay; {self.how_to_bound()}")
         return int(self.largest)
+
+    def how_to_bound(self) -> str:
+        """The end of an error message: how to give this law a largest delay."""
+        return "define its property largest"
+
+    @property
+    def remembers(self) -> bool:
+        """Whether a delay depends on those before it."""
+        return self.path(np.random.default_rng(0), 1, None, 1.0)[1] != ()
 
     def arguments(self) -> str:
         """The part of the law's text behind its name; fields at their defaults are left out."""
@@ -175,10 +183,9 @@ def number_text(value: float) -> str:
 
 def parse_whole(text: str, what: str) -> int:
     """Read a whole number of steps."""
-    try:
-        return int(text)
-    except ValueError:
-        raise DelayError(f"{what} should be a whole number, not '{text}'") from None
+    if not re.fullmatch(r"[+-]?[0-9]+", text.strip()):
+        raise DelayError(f"{what} should be a whole number, not '{text}'")
+    return int(text)
 
 
 def parse_number(text: str, what: str) -> float:
@@ -201,8 +208,10 @@ def check_steps(what: str, value: Any, low: int = 0) -> None:
 
 
 def check_range(what: str, value: float, low: float, high: float = math.inf) -> None:
-    """Check a number against a closed range."""
-    if not low <= value <= high:  # also catches NaN
+    """Check a finite number against a closed range."""
+    if not isinstance(value, (int, float, np.number)) or not math.isfinite(value):
+        raise DelayError(f"{what} should be a finite number, not {value!r}")
+    if not low <= value <= high:
         bounds = f"at least {low:g}" if high == math.inf else f"between {low:g} and {high:g}"
         raise DelayError(f"{what} should be {bounds}, not {value!r}")
 
@@ -215,10 +224,16 @@ def check_distribution(what: str, weights: tuple[float, ...]) -> None:
         raise DelayError(f"the probabilities of {what} sum to {sum(weights):.6g}, not to 1")
 
 
+def cumulative(weights: tuple[float, ...]) -> NDArray[np.float64]:
+    """Cumulative probabilities without the last, which is 1; for searching sorted chances."""
+    sums: NDArray[np.float64] = np.cumsum(weights)
+    return sums[:-1] / float(sums[-1])
+
+
 def _value_text(value: Any) -> str:
     if isinstance(value, tuple):
         return "/".join(_value_text(item) for item in value)
-    return value if isinstance(value, str) else number_text(value)
+    return number_text(value) if isinstance(value, (int, float)) else str(value)
 
 
 def _parse_value(key: str, text: str, kind: str) -> Any:

@@ -268,14 +268,25 @@ def serve(responder: socket.socket, stop: threading.Event | None = None) -> None
 
 
 def echo(
-    port: int = DEFAULT_PORT, host: str = "0.0.0.0", *, stop: threading.Event | None = None
+    port: int = DEFAULT_PORT,
+    host: str = "0.0.0.0",
+    *,
+    ready: Callable[[int], None] = lambda port: None,
+    stop: threading.Event | None = None,
 ) -> None:
-    """Run the responder that :func:`record` measures against, until Ctrl-C.
+    """Run the responder that :func:`record` measures against.
+
+    Args:
+        port: Where to listen; 0 takes any free port.
+        host: The address of this machine to listen at; ``0.0.0.0`` is all of them (IPv4).
+        ready: Called once with the port, when it listens.
+        stop: Ends it when set; for ever unless given.
 
     Raises:
         NetworkError: The port is in use, or the address is not this machine's.
     """
     with open_responder(port, host) as responder:
+        ready(responder.getsockname()[1])
         serve(responder, stop)
 
 

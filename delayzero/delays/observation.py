@@ -14,10 +14,16 @@ from numpy.typing import NDArray
 
 from delayzero.delays.actions import copied
 from delayzero.delays.channel import Channel, resolve_law
+from delayzero.delays.episodes import (
+    EpisodeEnds,
+    autoreset_mode,
+    reset_mask,
+    row_seeds,
+    take_rows,
+)
 from delayzero.delays.execution import recorded_law
 from delayzero.delays.law import DelayError, Law
 from delayzero.delays.schedule import Rule
-from delayzero.delays.vector import autoreset_mode, reset_mask, row_seeds, take_rows
 
 
 class Inbox:
@@ -54,12 +60,16 @@ class Inbox:
             arrived.append(self._rewards.popleft()[1])
         return self._sum(arrived, reward)
 
-    def flush(self, arrived: Any) -> Any:
-        """The end of an episode: everything under way arrives; the sum of all rewards."""
-        self.shown = self._newest = self.channel.schedule.time - 1
+    def settle(self, arrived: Any) -> Any:
+        """Let all rewards under way arrive; their sum with what has just arrived."""
         total = self._sum([arrived, *(reward for _, reward in self._rewards)], arrived)
         self._rewards.clear()
         return total
+
+    def flush(self, arrived: Any) -> Any:
+        """The end of an episode: everything under way arrives; the sum of all rewards."""
+        self.shown = self._newest = self.channel.schedule.time - 1
+        return self.settle(arrived)
 
     def state(self) -> dict[str, Any]:
         """The exact state, as plain numbers; :meth:`restore` continues from it."""
@@ -102,7 +112,7 @@ class DelayedObservation(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstr
         >>> env = DelayedObservation(gym.make("CartPole-v1"), "constant:2")
         >>> _ = env.reset(seed=0)
         >>> [env.step(0)[1] for _ in range(4)]  # rewards
-        [0.0, 1.0, 1.0, 1.0]
+        [0.0, 0.0, 1.0, 1.0]
     """
 
     def __init__(
@@ -129,7 +139,8 @@ class DelayedObservation(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstr
         )
         gym.Wrapper.__init__(self, env)
         self._inbox = Inbox(self.law, rule, self.max_delay, seed)
-        self._packets: list[Any] = [None] * (self.max_delay + 1)
+        self._places = self._inbox.channel.schedule.places
+        self._packets: list[Any] = [None] * self._places  # a ring of the latest observations
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -144,13 +155,12 @@ class DelayedObservation(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstr
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Run a step; see the newest observation that has arrived."""
-        places = self.max_delay + 1
         observation, reward, terminated, truncated, info = self.env.step(action)
-        self._packets[self._inbox.channel.schedule.time % places] = copied(observation)
+        self._packets[self._inbox.channel.schedule.time % self._places] = copied(observation)
         reward = self._inbox.receive(reward, observation, action)
         if terminated or truncated:
             reward = self._inbox.flush(reward)
-        shown = copied(self._packets[self._inbox.shown % places])
+        shown = copied(self._packets[self._inbox.shown % self._places])
         return shown, reward, terminated, truncated, {**info, **self._age()}
 
     def delay_state(self) -> dict[str, Any]:
@@ -180,6 +190,7 @@ class DelayedObservationVector(
         rule: Rule = "latest-generated",
         max_delay: int | None = None,
         seed: int | None = None,
+        life_loss_info: bool = False,
     ) -> None:
         """Put delays between the environments and what the agent sees.
 
@@ -189,19 +200,29 @@ class DelayedObservationVector(
             rule: Which of the observations that have arrived is shown.
             max_delay: M, if it should be larger than the law's largest delay, or the law has none.
             seed: Before ``reset(seed=...)``, the delays of environment i come from ``seed + i``.
+            life_loss_info: Whether the environments report lost lives as ends without resetting,
+                as ALE's do with the argument of that name. At a lost life all rewards arrive, so
+                that they count for that life; observations under way stay so.
         """
         self.law, self.max_delay = resolve_law(law, max_delay)
         gym.utils.RecordConstructorArgs.__init__(
-            self, law=recorded_law(self.law), rule=rule, max_delay=max_delay, seed=seed
+            self,
+            law=recorded_law(self.law),
+            rule=rule,
+            max_delay=max_delay,
+            seed=seed,
+            life_loss_info=life_loss_info,
         )
         VectorWrapper.__init__(self, env)
         self._autoreset = autoreset_mode(env)
+        self._ends = EpisodeEnds(life_loss_info)
         self._inboxes = [
             Inbox(self.law, rule, self.max_delay, None if seed is None else seed + i)
             for i in range(env.num_envs)
         ]
         self._rows = np.arange(env.num_envs)
-        self._packets: Any = None  # rings of the latest M + 1 observations: [M + 1, N, ...]
+        self._places = self._inboxes[0].channel.schedule.places
+        self._packets: Any = None  # rings of the latest observations: [places, N, ...]
         self._ended = np.ones(env.num_envs, bool)
 
     def reset(
@@ -220,7 +241,8 @@ class DelayedObservationVector(
             if chosen and row_seed is not None:
                 inbox.channel.reseed(row_seed)
         if self._packets is None:
-            self._packets = _empty_rings(observations, self.max_delay + 1)
+            self._packets = _empty_rings(observations, self._places)
+        self._ends.begin(info)
         self._begin_episodes(mask, observations)
         self._store(observations, np.flatnonzero(mask))
         self._ended &= ~mask
@@ -231,7 +253,8 @@ class DelayedObservationVector(
         if self._packets is None:
             raise gym.error.ResetNeeded("call reset() before step()")
         observations, rewards, terminated, truncated, info = self.env.step(actions)
-        done = np.logical_or(terminated, truncated)
+        done = self._ends.true_ends(terminated, truncated, info, self._ended)
+        lost = np.logical_or(terminated, truncated) & ~done
         final = info.get("final_obs") if self._autoreset == AutoresetMode.SAME_STEP else None
         rewards = np.array(rewards)
         for row in np.flatnonzero(~self._ended).tolist():
@@ -240,6 +263,8 @@ class DelayedObservationVector(
             rewards[row] = inbox.receive(rewards[row], last, actions[row])
             if done[row]:
                 rewards[row] = inbox.flush(rewards[row])
+            elif lost[row]:
+                rewards[row] = inbox.settle(rewards[row])
         if self._autoreset == AutoresetMode.SAME_STEP:
             self._begin_episodes(done, observations)
         else:
@@ -254,6 +279,7 @@ class DelayedObservationVector(
             "inboxes": [inbox.state() for inbox in self._inboxes],
             "packets": deepcopy(self._packets),
             "ended": self._ended.copy(),
+            "ends": self._ends.state(),
         }
 
     def restore_delay_state(self, state: dict[str, Any]) -> None:
@@ -262,6 +288,7 @@ class DelayedObservationVector(
             inbox.restore(saved)
         self._packets = deepcopy(state["packets"])
         self._ended = np.array(state["ended"], bool)
+        self._ends.restore(state["ends"])
 
     def _begin_episodes(self, mask: NDArray[np.bool_], observations: Any) -> None:
         for row in np.flatnonzero(mask).tolist():
@@ -270,11 +297,11 @@ class DelayedObservationVector(
     def _store(self, observations: Any, rows: NDArray[np.int64]) -> None:
         """Write the newest observations of some environments into their rings."""
         newest = np.array([inbox.channel.schedule.time - 1 for inbox in self._inboxes])
-        _write(self._packets, newest[rows] % (self.max_delay + 1), rows, observations)
+        _write(self._packets, newest[rows] % self._places, rows, observations)
 
     def _shown(self) -> Any:
         shown = np.array([inbox.shown for inbox in self._inboxes])
-        return take_rows(self._packets, (shown % (self.max_delay + 1), self._rows))
+        return take_rows(self._packets, (shown % self._places, self._rows))
 
     def _ages(self) -> dict[str, Any]:
         shown = np.array([inbox.shown for inbox in self._inboxes])

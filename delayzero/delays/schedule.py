@@ -2,8 +2,8 @@
 
 Times are those of decisions within an episode: 0, 1, 2, ...; the initial queue stands for
 decisions made at -M .. -1 that each take M steps. A schedule knows times only. Whoever uses it
-keeps the actions (or observations) themselves, in a ring of M + 1 places: a decision is never
-needed again once it is more than M steps old.
+keeps the actions (or observations) themselves, in a ring of :attr:`Schedule.places` places, that of
+time t being ``t % places``: a decision is not needed again once it is older than that.
 
 Plain Python integers: at the sizes in question (M of 5 to 25, 1 to 100 environments) a few list
 operations for each environment take less time than any array formulation; see
@@ -32,6 +32,7 @@ class Schedule(ABC):
     """The pending decisions of one environment.
 
     Attributes:
+        places: How many of the latest decisions may still run.
         time: The time t of the coming decision.
         dropped: Decisions of this episode that have been overtaken and will never run.
         repeated: Steps of this episode that ran a decision that had already run.
@@ -44,6 +45,7 @@ class Schedule(ABC):
 
     def __init__(self, max_delay: int) -> None:
         self.max_delay = max_delay
+        self.places = max_delay + 1
         self.reset()
 
     def reset(self) -> None:
@@ -69,6 +71,10 @@ class Schedule(ABC):
     def pending(self, delay: int) -> list[int]:
         """The times of the decisions that run at t .. t + delay - 1 if nothing more is decided."""
         return self.upcoming(delay)[:delay]
+
+    def _check(self, delay: int) -> None:
+        if not 0 <= delay <= self.max_delay:
+            raise DelayError(f"the delay {delay} should be between 0 and M = {self.max_delay}")
 
     def state(self) -> dict[str, Any]:
         """The exact state, as plain numbers; :meth:`restore` continues from it."""
@@ -99,6 +105,7 @@ class LatestGenerated(Schedule):
         self._last = -1
 
     def push(self, delay: int) -> int:
+        self._check(delay)
         time, queue = self.time, self._queue
         queue[delay:] = [time] * (self.max_delay + 1 - delay)
         running = queue.pop(0)
@@ -116,10 +123,24 @@ class LatestGenerated(Schedule):
         return self._queue
 
 
+class JitterBuffer(LatestGenerated):
+    """Everything is held until it is exactly M steps old, however early it arrives."""
+
+    def push(self, delay: int) -> int:
+        return super().push(self.max_delay)
+
+
 class LatestArrival(Schedule):
-    """Whatever landed last runs, until something else lands; of two at once, the newer."""
+    """Whatever landed last runs, until something else lands; of two at once, the newer.
+
+    What lands when it is M steps old may have to run for up to M steps more, until the next lands.
+    """
 
     fields = ("_landing", "_last")
+
+    def __init__(self, max_delay: int) -> None:
+        super().__init__(max_delay)
+        self.places = 2 * max_delay + 1
 
     def reset(self) -> None:
         super().reset()
@@ -127,6 +148,7 @@ class LatestArrival(Schedule):
         self._last = -self.max_delay - 1
 
     def push(self, delay: int) -> int:
+        self._check(delay)
         displaced = self._landing[delay]
         if displaced is not None and displaced >= 0:
             self.dropped += 1
@@ -155,13 +177,14 @@ class LagIndex(Schedule):
 
     def reset(self) -> None:
         super().reset()
-        self._ran = [True] * (self.max_delay + 1)  # of each of the last M + 1 decisions
+        self._ran = [False] * (self.max_delay + 1)  # of each of the last M + 1 decisions
 
     def push(self, delay: int) -> int:
-        time, places = self.time, self.max_delay + 1
+        self._check(delay)
+        time, places = self.time, self.places
         running = time - delay
         self._ran[time % places] = False
-        if running >= 0 and self._ran[running % places]:
+        if self._ran[running % places]:
             self.repeated += 1
         self._ran[running % places] = True
         oldest = time - self.max_delay
@@ -177,7 +200,7 @@ class LagIndex(Schedule):
 
 _SCHEDULES: dict[str, type[Schedule]] = {
     "latest-generated": LatestGenerated,
-    "fixed": LatestGenerated,  # with every delay equal to M (Channel)
+    "fixed": JitterBuffer,
     "lag-index": LagIndex,
     "latest-arrival": LatestArrival,
 }

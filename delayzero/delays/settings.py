@@ -3,7 +3,7 @@
 * ``wifi``: one way over WiFi in steps of 20 ms, above 100 ms clipped; 10 000 messages, published
   with RLRD (Bouteiller et al., 2021).
 * ``4g``, ``5g``: shifted hyper-exponentials, measured for tele-surgery by NetFI (2026).
-* ``starlink``: round trips with a minimum of 20 ms and quartiles of 40, 50 and 60 ms, from a RIPE
+* ``starlink``: round trips with a minimum of 20 ms and quartiles near 40, 50 and 60 ms, from a RIPE
   Atlas campaign of 2022.
 * ``geo``: round trips over a geostationary satellite, 600 ms with 30 ms of jitter.
 """
@@ -30,7 +30,8 @@ class LatencySetting:
 
     def in_steps(self, period: float = DEFAULT_PERIOD) -> InSteps:
         """The latency in steps of ``period`` milliseconds."""
-        return InSteps(self.latency, period, math.ceil(self.longest / period))
+        steps = InSteps(self.latency, period)  # checks the period
+        return InSteps(self.latency, steps.period, math.ceil(self.longest / period))
 
 
 STEP_SETTINGS: dict[str, Law] = {

@@ -98,7 +98,8 @@ def simulate(
         seed: Equal seeds give equal histories.
 
     Returns:
-        The history. Its first M steps still run decisions from before its beginning.
+        The history. It begins with decisions from before its beginning, for M steps or so (at
+        most 2 M, with ``rule="latest-arrival"``).
 
     Raises:
         DelayError: The law needs an environment, or has no largest delay.
@@ -114,10 +115,8 @@ def simulate(
         stream.next()
     delays = [stream.next() for _ in range(steps)]
     schedule = make_schedule(rule, limit)
-    waits = [limit] * steps if rule == "fixed" else delays
-    return History(
-        np.array(delays, np.int64), np.array([schedule.push(z) for z in waits], np.int64)
-    )
+    running = [schedule.push(delay) for delay in delays]
+    return History(np.array(delays, np.int64), np.array(running, np.int64))
 
 
 def characterise(
@@ -160,10 +159,10 @@ def characterise(
     if law.restarts:
         streams, steps, burn_in = streams * max(1, steps // EPISODE), min(steps, EPISODE), 0
     law = _entered_anywhere(law)
-    # Before the counted decisions, M steps until the initial queue has run; after them, as many
-    # as the last one can take to land and then to be replaced.
-    window = slice(limit, limit + steps)
-    total = limit + steps + 2 * (limit + 1)
+    # Before the counted decisions, enough steps for the initial queue to have run; after them, as
+    # many as the last one can take to land and then to be replaced.
+    window = slice(2 * limit, 2 * limit + steps)
+    total = 2 * limit + steps + 2 * (limit + 1)
     delays = np.empty((streams, steps), np.int64)
     ages = np.empty((streams, steps), np.int64)
     runs = np.empty((streams, steps), np.int64)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from delayzero.delays.law import (
     check_distribution,
     check_range,
     check_steps,
+    cumulative,
     nearest,
     number_text,
     parse_number,
@@ -81,9 +83,10 @@ class Uniform(Law):
 
     @classmethod
     def from_arguments(cls, text: str) -> Law:
-        low, dash, high = text.partition("-")
-        if not dash:
+        bounds = re.fullmatch("(-?[^-]+)-(.+)", text)
+        if bounds is None:
             raise DelayError(f"'{text}' should be a range LOW-HIGH")
+        low, high = bounds.groups()
         return cls(parse_whole(low, "the smallest delay"), parse_whole(high, "the largest delay"))
 
 
@@ -113,8 +116,8 @@ class Categorical(Law):
     def path(
         self, rng: np.random.Generator, steps: int, memory: Memory | None, period: float
     ) -> tuple[NDArray[Any], Memory]:
-        cumulative = np.cumsum(self.probabilities)
-        drawn = np.searchsorted(cumulative[:-1], rng.random(steps), side="right")
+        chance = rng.random(steps)
+        drawn = np.searchsorted(cumulative(self.probabilities), chance, side="right")
         return np.asarray(self.delays)[drawn], ()
 
     def arguments(self) -> str:
@@ -220,14 +223,14 @@ class MarkovChain(Law):
     def path(
         self, rng: np.random.Generator, steps: int, memory: Memory | None, period: float
     ) -> tuple[NDArray[Any], Memory]:
-        cumulative = [np.cumsum(row)[:-1].tolist() for row in self.matrix]
+        rows = [cumulative(row).tolist() for row in self.matrix]
         states: list[int] = []
         for chance in rng.random(steps).tolist():
             if memory is None and not states:
                 state = 0 if self.start is None else self.delays.index(self.start)
             else:
                 previous = states[-1] if states else int((memory or (0,))[0])
-                state = bisect_right(cumulative[previous], chance)
+                state = bisect_right(rows[previous], chance)
             states.append(state)
         return np.asarray(self.delays)[states], (float(states[-1]),)
 
@@ -246,6 +249,8 @@ class MarkovChain(Law):
         for part in text.split(","):
             key, equals, value = part.partition("=")
             source, dash, target = key.partition("-")
+            if key == "start" and start is not None:
+                raise DelayError("'start' is given twice")
             if key == "start":
                 start = parse_whole(value, "start")
             elif equals and dash:
@@ -337,12 +342,15 @@ class PerEpisode(Law):
     law: Law
 
     def __post_init__(self) -> None:
-        if self.law.closed_loop:
-            raise DelayError("per-episode takes a law that does not look at observations")
         if not self.law.name:
             raise DelayError(
                 "per-episode holds one law: hold each part of a sum, and a latency before it is "
                 "turned into steps"
+            )
+        if self.law.closed_loop or self.law.remembers:
+            raise DelayError(
+                f"per-episode takes a law of independent delays such as uniform:0-4, "
+                f"not '{self.law}'"
             )
 
     @property
@@ -429,10 +437,13 @@ class Callback(Law):
     @classmethod
     def from_arguments(cls, text: str) -> Law:
         path, *options = text.split(",")
-        values = dict(option.partition("=")[::2] for option in options)
-        for key in values:
+        values: dict[str, str] = {}
+        for key, _, value in (option.partition("=") for option in options):
             if key not in ("max", "sees"):
                 raise DelayError(f"'{key}' is no option of callback{nearest(key, ['max', 'sees'])}")
+            if key in values:
+                raise DelayError(f"'{key}' is given twice")
+            values[key] = value
         if "max" not in values:
             raise DelayError("callback needs max=STEPS, the largest delay that it returns")
         module, _, function = path.rpartition(".")

@@ -36,6 +36,8 @@ class DelayStream:
 
     def reseed(self, seed: int) -> None:
         """Begin anew from a seed."""
+        if seed < 0:
+            raise DelayError(f"the seed should be 0 or more, not {seed}")
         self._seed = int(seed)
         self._load(block=0, memory=None)
 
@@ -54,11 +56,15 @@ class DelayStream:
             self._load(self._block + 1, self._memory_after)
         delay: int = self._delays[self._position]
         self._position += 1
-        if self._closed_loop:
-            key = (_DRAW, self._block, self._position)
-            extra = self.law.draw(Context(observation, action, lambda: self._rng(key)))
-            delay = self._checked(delay + extra)
-        return delay
+        return self._closed(delay, observation, action, 0) if self._closed_loop else delay
+
+    def again(self, observation: Any = None) -> int:
+        """The last delay, with what a closed-loop law makes of another observation.
+
+        A new episode begins: the law has drawn for the observation that ended the one before.
+        """
+        delay: int = self._delays[self._position - 1]
+        return self._closed(delay, observation, None, 1) if self._closed_loop else delay
 
     @property
     def used(self) -> bool:
@@ -85,21 +91,34 @@ class DelayStream:
         """Draw a block of delays and stand at its beginning."""
         self._block, self._memory_before, self._position = block, memory, 0
         delays, self._memory_after = self.law.path(self._rng((_PATH, block)), BLOCK, memory, 0.0)
+        if np.shape(delays) != (BLOCK,):
+            shape = np.shape(delays)
+            raise DelayError(f"'{self.law}' gave delays of shape {shape}, not ({BLOCK},)")
+        delays = np.asarray(delays)
         if delays.dtype.kind not in "iu":
             raise DelayError(f"'{self.law}' gave delays that are not whole steps: {delays.dtype}")
-        self._checked(int(delays.min()))
-        self._checked(int(delays.max()))
+        for extreme in (delays.min(), delays.max()):
+            self._check(extreme)
         self._delays = delays.tolist()
+
+    def _closed(self, delay: int, observation: Any, action: Any, draw: int) -> int:
+        """Add the closed-loop part to a delay."""
+        key = (_DRAW, self._block, self._position, draw)
+        extra: Any = self.law.draw(Context(observation, action, lambda: self._rng(key)))
+        if isinstance(extra, float) and extra.is_integer():
+            extra = int(extra)
+        self._check(extra)
+        self._check(delay + extra)
+        return delay + int(extra)
 
     def _rng(self, key: tuple[int, ...]) -> np.random.Generator:
         return np.random.default_rng(np.random.SeedSequence(self._seed, spawn_key=key))
 
-    def _checked(self, delay: float) -> int:
-        if isinstance(delay, bool) or delay != int(delay):
-            raise DelayError(f"'{self.law}' gave a delay of {delay!r}; steps are whole numbers")
+    def _check(self, delay: Any) -> None:
+        if isinstance(delay, bool) or not isinstance(delay, (int, np.integer)):
+            raise DelayError(f"'{self.law}' gave {delay!r}, not a whole number of steps")
         if not 0 <= delay <= self.max_delay:
             raise DelayError(
-                f"'{self.law}' gave a delay of {delay:g} steps; "
-                f"it should be between 0 and its largest delay, {self.max_delay}"
+                f"'{self.law}' gave a delay of {delay} steps; "
+                f"it should be between 0 and the largest delay, {self.max_delay}"
             )
-        return int(delay)

@@ -31,6 +31,13 @@ class Sum(Law):
                 "steps and milliseconds can't be added; turn the milliseconds into steps: "
                 "'exponential:mean=5@20ms,max=3+constant:1'"
             )
+        if self.restarts:
+            for part in self.parts:
+                if part.remembers and not part.restarts:
+                    raise DelayError(
+                        f"'{part}' goes on over episodes and can't be added to a law that "
+                        "restarts in each"
+                    )
 
     @property
     def largest(self) -> float | None:
@@ -42,15 +49,13 @@ class Sum(Law):
     def unit(self) -> Unit:
         return self.parts[0].unit
 
+    def how_to_bound(self) -> str:
+        part = next(part for part in self.parts if part.largest is None)
+        return f"'{part}' has none; {part.how_to_bound()}"
+
     @property
     def restarts(self) -> bool:
-        """Whether the sum begins anew in every episode: all of its parts must agree."""
-        restarts = {part.restarts for part in self.parts if not part.closed_loop}
-        if len(restarts) > 1:
-            raise DelayError(
-                f"'{self}' adds a law that restarts in each episode to one that does not"
-            )
-        return restarts == {True}
+        return any(part.restarts for part in self.parts)
 
     @property
     def closed_loop(self) -> bool:
@@ -74,11 +79,13 @@ class Sum(Law):
             remembered.append(new)
         # Each part's memory follows its length, so that the flat tuple can be taken apart again.
         flat = tuple(value for new in remembered for value in (float(len(new)), *new))
+        if not any(remembered):
+            flat = ()
         return total if self.unit == "ms" else total.astype(int), flat
 
     def _split(self, memory: Memory | None) -> list[Memory | None]:
-        if memory is None:
-            return [None] * len(self.parts)
+        if not memory:
+            return [memory] * len(self.parts)
         parts: list[Memory | None] = []
         position = 0
         for _ in self.parts:

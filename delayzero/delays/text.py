@@ -9,6 +9,7 @@ The grammar::
 
 from __future__ import annotations
 
+import math
 import re
 
 from delayzero.delays.latency import (
@@ -21,7 +22,16 @@ from delayzero.delays.latency import (
     LogNormal,
     Outage,
 )
-from delayzero.delays.law import DelayError, Law, nearest, number_text, parse_number, parse_whole
+from delayzero.delays.law import (
+    DelayError,
+    Law,
+    check_range,
+    check_steps,
+    nearest,
+    number_text,
+    parse_number,
+    parse_whole,
+)
 from delayzero.delays.settings import DEFAULT_PERIOD, LATENCY_SETTINGS, STEP_SETTINGS
 from delayzero.delays.step_laws import (
     Callback,
@@ -67,7 +77,7 @@ def parse(text: str, max_delay: int | None = None) -> Law:
 
     Args:
         text: Such as ``"walk:15"``; see the module's grammar and ``docs/delays.md``.
-        max_delay: Clips a latency that has no largest delay of its own, as ``,max=`` does.
+        max_delay: Clips a latency that has no largest delay of its own (:func:`clipped`).
 
     Returns:
         The law, in steps; ``parse(str(law)) == law``.
@@ -77,34 +87,52 @@ def parse(text: str, max_delay: int | None = None) -> Law:
     """
     if not isinstance(text, str):
         raise DelayError(f"a delay law is a text such as 'walk:15', not {text!r}")
+    try:
+        law = _total(_parse_terms(text))
+        return law if max_delay is None else clipped(law, max_delay)
+    except DelayError as error:
+        raise DelayError(f"delay law '{text}': {error}") from None
+
+
+def _parse_terms(text: str) -> list[Law]:
+    """The terms of a text, in steps."""
     steps: list[Law] = []
-    open_latencies: list[Law] = []
+    latencies: list[Law] = []  # in milliseconds, still without a period
+    names: list[str] = []  # of those
     for term in _PLUS.split(text.strip()):
         body, at, period = term.strip().rpartition("@")
         name = (body if at else term).strip()
         if not name:
-            raise DelayError(f"delay law '{text}': a term is empty; valid: 'constant:1+walk:4'")
-        setting = LATENCY_SETTINGS.get(name)
-        try:
-            if setting and not open_latencies and (not at or "max=" not in period):
-                steps.append(setting.in_steps(_read_period(period)[0] if at else DEFAULT_PERIOD))
-                continue
-            law = parse_term(name)
-            (open_latencies if law.unit == "ms" else steps).append(law)
+            raise DelayError("a term is empty; valid: 'constant:1+walk:4'")
+        law = parse_term(name)
+        if law.unit == "steps":
             if at:
-                if law.unit == "steps":
-                    raise DelayError(f"'{name}' is in steps already: leave '@{period}' away")
-                steps.append(InSteps(_total(open_latencies), *_read_period(period)))
-                open_latencies = []
-        except DelayError as error:
-            raise DelayError(f"delay law '{text}': {error}") from None
-    if open_latencies:
-        missing = f"{text}@20ms" + (",max=10" if _total(open_latencies).largest is None else "")
-        raise DelayError(
-            f"delay law '{text}': '{open_latencies[-1]}' is in milliseconds; "
-            f"say how long a step is: '{missing}'"
-        )
-    return _total([with_limit(law, max_delay) for law in steps])
+                raise DelayError(f"'{name}' is in steps already: leave '@{period}' away")
+            steps.append(law)
+            continue
+        latencies.append(law)
+        names.append(name)
+        if at:
+            steps.append(_in_steps(latencies, names, *_read_period(period)))
+            latencies, names = [], []
+    if latencies:
+        if not all(name in LATENCY_SETTINGS for name in names):
+            bound = ",max=10" if _total(latencies).largest is None else ""
+            raise DelayError(
+                f"'{'+'.join(names)}' is in milliseconds; "
+                f"say how long a step is: '{'+'.join(names)}@20ms{bound}'"
+            )
+        steps.append(_in_steps(latencies, names, DEFAULT_PERIOD, None))
+    return steps
+
+
+def _in_steps(latencies: list[Law], names: list[str], period: float, limit: int | None) -> Law:
+    """Latencies in steps; if all are named settings, their clipping is known."""
+    law = InSteps(_total(latencies), period, limit)
+    if limit is None and all(name in LATENCY_SETTINGS for name in names):
+        longest = sum(LATENCY_SETTINGS[name].longest for name in names)
+        return InSteps(law.latency, period, math.ceil(longest / period))
+    return law
 
 
 def parse_term(text: str) -> Law:
@@ -124,10 +152,22 @@ def parse_term(text: str) -> Law:
         raise DelayError(f"{error}; valid: '{law.example}'") from None
 
 
-def with_limit(law: Law, limit: int | None) -> Law:
-    """Clip a latency in steps that has no largest delay to ``limit`` steps; others stay."""
-    if isinstance(law, InSteps) and law.largest is None and limit is not None:
-        return InSteps(law.latency, law.period, limit)
+def clipped(law: Law, max_delay: int) -> Law:
+    """Clip the latency of a law that has no largest delay, so that the law keeps to ``max_delay``.
+
+    Laws that have a largest delay stay as they are.
+    """
+    if isinstance(law, InSteps) and law.largest is None:
+        return InSteps(law.latency, law.period, max_delay)
+    if isinstance(law, Sum) and law.largest is None:
+        known = [part.largest for part in law.parts if part.largest is not None]
+        left = max_delay - int(sum(known))
+        if len(known) < len(law.parts) - 1 or left < 0:
+            raise DelayError(
+                f"max_delay={max_delay} can't be shared out over the parts of '{law}'; "
+                f"{law.how_to_bound()}"
+            )
+        return Sum(tuple(clipped(part, left) for part in law.parts))
     return law
 
 
@@ -137,7 +177,11 @@ def format_law(law: Law) -> str:
         if law == known:
             return name
     if isinstance(law, Sum):
-        return "+".join(format_law(part) for part in law.parts)
+        # With its period, a named latency is not taken together with a later one.
+        return "+".join(
+            f"{text}@20ms" if text in LATENCY_SETTINGS else text
+            for text in map(format_law, law.parts)
+        )
     if isinstance(law, InSteps):
         for name, setting in LATENCY_SETTINGS.items():
             if law == setting.in_steps():
@@ -148,16 +192,22 @@ def format_law(law: Law) -> str:
                 return f"{name}{law.arguments()}"
         return f"{format_law(law.latency)}{law.arguments()}"
     arguments = law.arguments()
-    return f"{law.name or type(law).__name__}:{arguments}" if arguments else law.name
+    return f"{law.name or type(law).__name__}" + (f":{arguments}" if arguments else "")
 
 
 def _read_period(text: str) -> tuple[float, int | None]:
     match = _PERIOD.fullmatch(text)
     if match is None:
-        raise DelayError(f"'@{text}' should be the length of a step, such as '@20ms,max=10'")
-    limit = match["limit"]
-    period = parse_number(match["period"], "the step in milliseconds")
-    return period, None if limit is None else parse_whole(limit, "max")
+        raise DelayError(f"'@{text}' should be the length of a step; valid: '@20ms,max=10'")
+    try:
+        period = parse_number(match["period"], "the step in milliseconds")
+        check_range("the step in milliseconds", period, 1e-3)
+        limit = None if match["limit"] is None else parse_whole(match["limit"], "max")
+        if limit is not None:
+            check_steps("max", limit)
+    except DelayError as error:
+        raise DelayError(f"{error}; valid: '@20ms,max=10'") from None
+    return period, limit
 
 
 def _total(laws: list[Law]) -> Law:

@@ -63,7 +63,7 @@ class Trace(Law):
         return self.delays[places], (float((begin + steps) % length),)
 
     def arguments(self) -> str:
-        return quote(self.path_name, safe="/._- ~:\\") + (
+        return quote(self.path_name, safe="/._-~:\\") + (
             "" if self.mode == "loop" else f",mode={self.mode}"
         )
 
@@ -90,13 +90,19 @@ def load_trace(path: Path) -> NDArray[Any]:
     if not path.is_file():
         raise DelayError(f"there is no trace file '{path}'")
     if path.suffix == ".npy":
-        values: NDArray[Any] = np.load(path, allow_pickle=False)
+        try:
+            values: NDArray[Any] = np.load(path, allow_pickle=False)
+        except (ValueError, EOFError, OSError) as error:
+            raise DelayError(f"'{path}' is no array of numbers: {error}") from None
         rows = np.arange(len(values)) if values.ndim else np.zeros(0)
         if values.ndim != 1 or values.dtype.kind not in "iuf":
             raise DelayError(f"'{path}' should hold one row of numbers, not {values.dtype} "
                              f"of shape {values.shape}")  # fmt: skip
     else:
-        values, rows = _load_csv(path)
+        try:
+            values, rows = _load_csv(path)
+        except UnicodeDecodeError:
+            raise DelayError(f"'{path}' is no text file; a trace is .csv or .npy") from None
     if not len(values):
         raise DelayError(f"'{path}' holds no delays")
     for bad, what in ((~np.isfinite(values), "a hole"), (values < 0, "a negative delay")):
@@ -118,10 +124,12 @@ def _load_csv(path: Path) -> tuple[NDArray[Any], NDArray[Any]]:
                 f"not {','.join(header)!r}"
             )
         column = header.index(columns[0])
-        values, rows = [], []
+        values: list[float] = []
+        rows: list[int] = []
+        last = 0
         for row in lines:
             if not row and len(header) > 1:
-                continue  # a blank line
+                continue  # a blank line; in a file of one column it would be a hole
             cell = row[column].strip() if column < len(row) else ""
             try:
                 values.append(float(cell) if cell else float("nan"))
@@ -130,6 +138,8 @@ def _load_csv(path: Path) -> tuple[NDArray[Any], NDArray[Any]]:
                     f"'{path}' has {cell!r} at line {lines.line_num}; it should be a number"
                 ) from None
             rows.append(lines.line_num)
+            last = len(rows) if row else last
+    values, rows = values[:last], rows[:last]  # without blank lines at the end
     numbers = np.array(values)
     if columns[0] == "delay_steps" and np.isfinite(numbers).all():
         fractional = numbers != np.round(numbers)

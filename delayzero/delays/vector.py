@@ -15,6 +15,14 @@ from numpy.typing import NDArray
 
 from delayzero.delays.actions import PendingEncoder, default_action, is_array_space
 from delayzero.delays.channel import Channel, resolve_law
+from delayzero.delays.episodes import (
+    EpisodeEnds,
+    Mask,
+    autoreset_mode,
+    reset_mask,
+    row_seeds,
+    take_rows,
+)
 from delayzero.delays.execution import (
     Observe,
     Reveal,
@@ -25,8 +33,6 @@ from delayzero.delays.execution import (
 )
 from delayzero.delays.law import DelayError, Law
 from delayzero.delays.schedule import Rule
-
-Mask = NDArray[np.bool_]
 
 
 class DelayedExecutionVector(
@@ -56,6 +62,7 @@ class DelayedExecutionVector(
         observe: Observe = "plain",
         max_delay: int | None = None,
         seed: int | None = None,
+        life_loss_info: bool = False,
     ) -> None:
         """Put delays between the agent's decisions and the environments.
 
@@ -70,6 +77,8 @@ class DelayedExecutionVector(
             observe: As for :class:`DelayedExecution`.
             max_delay: M, if it should be larger than the law's largest delay, or the law has none.
             seed: Before ``reset(seed=...)``, the delays of environment i come from ``seed + i``.
+            life_loss_info: Whether the environments report lost lives as ends without resetting,
+                as ALE's do with the argument of that name. The queue survives a lost life.
         """
         self.law, self.max_delay = resolve_law(law, max_delay)
         check_choices(self.law, rule, reveal, observe)
@@ -82,10 +91,12 @@ class DelayedExecutionVector(
             observe=observe,
             max_delay=max_delay,
             seed=seed,
+            life_loss_info=life_loss_info,
         )
         VectorWrapper.__init__(self, env)
         self.rule, self.reveal, self.observe = rule, reveal, observe
         self._autoreset = autoreset_mode(env)
+        self._ends = EpisodeEnds(life_loss_info)
         space = env.single_action_space
         if not is_array_space(space) or env.action_space != batch_space(space, env.num_envs):
             raise DelayError(
@@ -99,8 +110,9 @@ class DelayedExecutionVector(
         ]
         self._rows = np.arange(env.num_envs)
         self._slots = np.arange(self.max_delay)
-        shape = (env.num_envs, self.max_delay + 1, *(space.shape or ()))
-        self._actions: NDArray[Any] = np.zeros(shape, space.dtype)  # a ring of the last decisions
+        self._places = self._channels[0].schedule.places
+        shape = (env.num_envs, self._places, *(space.shape or ()))
+        self._actions: NDArray[Any] = np.zeros(shape, space.dtype)  # rings of the latest decisions
         self._initial = default_action(space) if initial_actions is None else initial_actions
         if not callable(self._initial):
             self._queues(self._initial, env.num_envs)
@@ -131,6 +143,7 @@ class DelayedExecutionVector(
         ):
             if chosen and row_seed is not None:
                 channel.reseed(row_seed)
+        self._ends.begin(info)
         self._begin_episodes(mask)
         self._ended &= ~mask
         known = self._known()
@@ -167,20 +180,18 @@ class DelayedExecutionVector(
         actions = self._checked(actions)
         ran = ~self._ended
         decision_times = self._decide(actions, ran)
-        executed = self._actions[self._rows, decision_times % (self.max_delay + 1)]
+        executed = self._actions[self._rows, decision_times % self._places]
         executed[self._ended] = actions[self._ended]  # ignored: these are reset by this call
         observations, rewards, terminated, truncated, info = self.env.step(executed)
         self._observations = observations
-        done = np.logical_or(terminated, truncated)
-        begun = self._ended.copy()  # reset by this call
-        self._draw(actions, ran, info.get("final_obs") if done.any() else None, done)
+        done = self._ends.true_ends(terminated, truncated, info, self._ended)
+        same_step = self._autoreset == AutoresetMode.SAME_STEP
+        self._draw(actions, ran, info.get("final_obs") if same_step else None, done)
         info = {**info, **self._outcome(executed, decision_times, ran)}
-        if self._autoreset == AutoresetMode.SAME_STEP:
-            if done.any():
-                self._finish(info, done)
-            begun |= done
-        self._begin_episodes(begun)
-        self._ended = np.zeros_like(done) if self._autoreset == AutoresetMode.SAME_STEP else done
+        if same_step and done.any():
+            self._finish(info, done)
+        self._begin_episodes(done if same_step else self._ended)
+        self._ended = np.zeros_like(done) if same_step else done
         known = self._known()
         info.update(known)
         return self._observed(known), rewards, terminated, truncated, info
@@ -192,6 +203,7 @@ class DelayedExecutionVector(
             "actions": self._actions.copy(),
             "observations": deepcopy(self._observations),
             "ended": self._ended.copy(),
+            "ends": self._ends.state(),
         }
 
     def restore_delay_state(self, state: dict[str, Any]) -> None:
@@ -201,6 +213,7 @@ class DelayedExecutionVector(
         self._actions = np.array(state["actions"], self._actions.dtype)
         self._observations = deepcopy(state["observations"])
         self._ended = np.array(state["ended"], bool)
+        self._ends.restore(state["ends"])
 
     def _checked(self, actions: Any) -> NDArray[Any]:
         if self._observations is None:
@@ -230,7 +243,7 @@ class DelayedExecutionVector(
         """Give the decisions to the channels; the times of the decisions that run."""
         channels = self._channels
         times = np.fromiter((c.schedule.time for c in channels), np.int64, len(channels))
-        self._actions[self._rows, times % (self.max_delay + 1)] = actions
+        self._actions[self._rows, times % self._places] = actions
         if self._closed_loop:
             running = (
                 c.decide(self._row(i), actions[i]) if ran[i] else 0 for i, c in enumerate(channels)
@@ -281,7 +294,7 @@ class DelayedExecutionVector(
 
     def _fill(self, rows: NDArray[Any], queues: NDArray[Any]) -> None:
         """Write initial queues into the ring: the decisions of the times -M .. -1."""
-        places = (self._slots - self.max_delay) % (self.max_delay + 1)
+        places = (self._slots - self.max_delay) % self._places
         self._actions[rows[:, None], places] = queues
 
     def _known(self) -> dict[str, Any]:
@@ -296,7 +309,7 @@ class DelayedExecutionVector(
         times = np.fromiter(chain.from_iterable(queues), np.int64, most * len(channels))
         times = times.reshape(len(channels), most)
         mask = self._slots < np.array(lengths)[:, None]
-        pending = self._actions[self._rows[:, None], times % (most + 1)]
+        pending = self._actions[self._rows[:, None], times % self._places]
         pending *= mask.reshape(mask.shape + (1,) * (pending.ndim - 2))
         known = {"delay": np.array(delays), "pending": pending, "pending_mask": mask}
         present = {f"_{key}": np.ones(len(channels), bool) for key in known}
@@ -343,39 +356,3 @@ class DelayedExecutionVector(
 
     def _row(self, row: int) -> Any:
         return take_rows(self._observations, row)
-
-
-def autoreset_mode(env: VectorEnv[Any, Any, Any]) -> AutoresetMode:
-    """The autoreset mode of a vector environment, from its metadata."""
-    mode = env.metadata.get("autoreset_mode")
-    if not isinstance(mode, AutoresetMode):
-        raise DelayError(
-            f"{env} does not say when it resets; set metadata['autoreset_mode'] to one of "
-            "gymnasium.vector.AutoresetMode"
-        )
-    return mode
-
-
-def reset_mask(options: dict[str, Any] | None, num_envs: int) -> Mask:
-    """Which environments a reset concerns."""
-    if options is None or "reset_mask" not in options:
-        return np.ones(num_envs, bool)
-    return np.array(options["reset_mask"], bool)
-
-
-def row_seeds(seed: Any, num_envs: int) -> list[int | None]:
-    """The seed of each environment, as Gymnasium's vector environments give them out."""
-    if seed is None:
-        return [None] * num_envs
-    if isinstance(seed, (int, np.integer)):
-        return [int(seed) + i for i in range(num_envs)]
-    return [None if value is None else int(value) for value in seed]
-
-
-def take_rows(batch: Any, rows: Any) -> Any:
-    """The given rows of a batch of observations: arrays, or dicts and tuples of arrays."""
-    if isinstance(batch, dict):
-        return {key: take_rows(value, rows) for key, value in batch.items()}
-    if isinstance(batch, tuple):
-        return tuple(take_rows(value, rows) for value in batch)
-    return batch[rows]

@@ -52,7 +52,9 @@ STEP_LAWS = {
     "per-episode": lambda folder: PerEpisode(Uniform(0, 100)),
     "callback": lambda folder: Callback(random_callback, 3),
     "sum": lambda folder: Sum((Walk(3), Uniform(0, 2), Constant(1))),
-    "sum of per-episode": lambda folder: Sum((PerEpisode(Uniform(0, 40)), PerEpisode(Walk(3)))),
+    "sum of per-episode": lambda folder: Sum(
+        (PerEpisode(Uniform(0, 40)), PerEpisode(Uniform(0, 3)))
+    ),
     "sum with callback": lambda folder: Sum((Callback(random_callback, 3), Walk(4))),
     "wifi": lambda folder: parse("wifi"),
 }

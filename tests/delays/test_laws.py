@@ -53,7 +53,7 @@ def correlation(values):
 
 def mean_and_error(law, steps=2_000, runs=60, burn=200):
     """The mean over independent runs and its standard error, in milliseconds."""
-    means = [milliseconds(law, steps, seed, blocks=8)[burn:].mean() for seed in range(runs)]
+    means = [milliseconds(law, steps, seed, blocks=100)[burn:].mean() for seed in range(runs)]
     return np.mean(means), np.std(means, ddof=1) / math.sqrt(runs)
 
 
@@ -199,6 +199,7 @@ def test_walk_is_uniform_and_stays_at_both_ends():
 def test_walk_begins_at_its_limit(seed):
     assert draw(Walk(7), 1, seed) == [7]
     assert draw(Walk(7, start=2), 1, seed) == [2]
+    assert draw(Walk(7, start=0), 1, seed) == [0]
 
 
 def test_walk_moves_by_its_step_across_blocks_too():
@@ -441,6 +442,12 @@ def test_packets_of_one_outage_arrive_together():
     during = (waits[:-1] > 10) & (waits[1:] > 0)
     assert during.sum() > 500
     assert arrivals[:-1][during] == pytest.approx(arrivals[1:][during], abs=1e-6)
+
+
+def test_clock_of_an_outage_runs_in_a_sum_too():
+    alone, summed = Outage(100.0, 200.0), Sum((Outage(100.0, 200.0), Exponential(0.0)))
+    for law in (InSteps(alone, 10.0), InSteps(summed, 10.0, 20)):
+        assert 0.3 < np.mean(draw(law, 5_000) > 0) < 0.7
 
 
 def test_no_outage_without_length():

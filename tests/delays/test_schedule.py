@@ -9,10 +9,12 @@ from hypothesis import strategies as st
 
 from delayzero.delays import (
     RULES,
+    Callback,
     Channel,
     Constant,
     DelayError,
     DelayStream,
+    Sum,
     Uniform,
     Walk,
     make_schedule,
@@ -388,8 +390,13 @@ def test_restored_channel_continues_exactly(rule, cut):
     assert [advance(restored) for _ in range(300)] == [advance(original) for _ in range(300)]
 
 
-def test_walk_goes_on_over_episodes_one_step_at_a_time():
-    channel = Channel(Walk(6), "latest-generated", 6, seed=1)
+@pytest.mark.parametrize(
+    "law",
+    [Walk(6), Sum((Walk(6), Constant(0))), Sum((Walk(6), Callback(lambda context: 0, 0)))],
+    ids=["walk", "sum", "sum with a callback"],
+)
+def test_walk_goes_on_over_episodes_one_step_at_a_time(law):
+    channel = Channel(law, "latest-generated", 6, seed=1)
     delays = []
     for _ in range(60):
         channel.begin_episode()
@@ -398,7 +405,7 @@ def test_walk_goes_on_over_episodes_one_step_at_a_time():
             delays.append(channel.delay)
             channel.decide()
             channel.draw()
-    assert delays == draw(Walk(6), 420, seed=1)
+    assert delays == draw(law, 420, seed=1)
 
 
 def test_wrong_rule_is_named_with_the_valid_ones():

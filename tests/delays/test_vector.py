@@ -1,5 +1,6 @@
 """The vector wrapper: N independent single wrappers, whatever resets when."""
 
+import copy
 import pickle
 
 import gymnasium as gym
@@ -84,23 +85,21 @@ def assert_known(info, i, expected):
 LAWS = ["walk:4", "uniform:0-4", "5g", "per-episode:uniform:0-4", Callback(by_position, 5)]
 
 
+CHOICES = {
+    "plain": {},
+    "pending": {"observe": "pending"},
+    "after": {"reveal": "after", "observe": "delay"},
+    "never": {"reveal": "never"},
+    "initial": {"initial_actions": 1},
+    **{rule: {"rule": rule} for rule in RULES[1:]},
+}
+
+
 @pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP])
 @pytest.mark.parametrize("law", LAWS, ids=str)
-@pytest.mark.parametrize(
-    "kwargs",
-    [
-        {},
-        {"observe": "pending"},
-        {"reveal": "after", "observe": "delay"},
-        {"reveal": "never"},
-        *({"rule": rule} for rule in RULES[1:]),
-        {"initial_actions": lambda o: np.ones((*np.shape(o)[:-1], 4 + 0), int)},
-    ],
-    ids=str,
-)
-def test_vector_is_n_single_wrappers(mode, law, kwargs):
-    if "initial_actions" in kwargs and str(law) not in ("walk:4", "uniform:0-4"):
-        kwargs = {"initial_actions": 1}
+@pytest.mark.parametrize("choice", CHOICES)
+def test_vector_is_n_single_wrappers(mode, law, choice):
+    kwargs = CHOICES[choice]
     vector = DelayedExecutionVector(cartpoles(mode=mode), law, **kwargs)
     singles = Singles(mode, law, **kwargs)
     observations, info = vector.reset(seed=5)
@@ -181,29 +180,71 @@ def test_environments_have_independent_delays():
     assert np.abs(correlation - np.eye(8)).max() < 0.6
 
 
-def test_queue_survives_a_life_loss_and_not_the_end_of_a_game():
-    env = AtariVectorEnv("breakout", num_envs=2, life_loss_info=True, use_fire_reset=False)
-    vector = DelayedExecutionVector(env, "constant:3")
+def breakout(**kwargs):
+    return AtariVectorEnv("breakout", num_envs=2, use_fire_reset=False, **kwargs)
+
+
+@pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP])
+@pytest.mark.parametrize("life_loss_info", [True, False])
+def test_queue_survives_a_life_loss_and_not_the_end_of_a_game(mode, life_loss_info):
+    env = breakout(life_loss_info=life_loss_info, autoreset_mode=mode)
+    vector = DelayedExecutionVector(env, "constant:3", life_loss_info=life_loss_info)
     _, info = vector.reset(seed=0)
-    lives = info["lives"].copy()
-    lost = reset = 0
-    time = np.zeros(2, int)
-    for step in range(1500):
+    lives, time = info["lives"].copy(), np.zeros(2, int)
+    lost = games = 0
+    for step in range(900):
         actions = np.full(2, 1 if step % 5 == 0 else 3)  # fire, then run to one side
-        _, _, terminated, truncated, info = vector.step(actions)
+        _, _, terminated, _, info = vector.step(actions)
         for i in range(2):
             if info["_executed_action"][i]:
                 assert info["decision_time"][i] == time[i] - 3
                 time[i] += 1
-            else:
+            if info["lives"][i] > lives[i]:  # a new game
                 assert not info["pending"][i].any()  # the initial queue again
-                time[i], reset = 0, reset + 1
-            lost += 0 < info["lives"][i] < lives[i]
+                time[i], games = 0, games + 1
+            elif info["lives"][i] < lives[i]:
+                assert info["pending"][i].any()
+                assert terminated[i] == (life_loss_info or info["lives"][i] == 0)
+                lost += info["lives"][i] > 0
         lives = info["lives"].copy()
-        if reset:
-            break
-    assert lost >= 4
-    assert reset
+    assert lost >= 8
+    assert games >= 2
+
+
+def test_lost_lives_reported_as_ends_are_noticed():
+    vector = DelayedExecutionVector(breakout(life_loss_info=True), "constant:3")
+    vector.reset(seed=0)
+
+    def play():
+        for step in range(900):
+            vector.step(np.full(2, 1 if step % 5 == 0 else 3))
+
+    with pytest.raises(DelayError, match="give life_loss_info=True"):
+        play()
+    vector = DelayedExecutionVector(cartpoles(), "constant:3", life_loss_info=True)
+    with pytest.raises(DelayError, match="report 'lives'"):
+        vector.reset(seed=0)
+
+
+def test_initial_queues_from_the_first_observations():
+    seen = []
+
+    def plan(observations):
+        seen.append(observations)
+        return (observations[:, :1] > 0).astype(int) * [1, 1]
+
+    vector = DelayedExecutionVector(cartpoles(), "constant:2", initial_actions=plan)
+    observations, info = vector.reset(seed=0)
+    assert_equal(seen[0], observations)
+    np.testing.assert_array_equal(info["pending"][:, 0], observations[:, 0] > 0)
+    begun = 0
+    for _ in range(60):
+        observations, _, _, _, info = vector.step(np.ones(N, int))
+        rows = np.flatnonzero(~info["_executed_action"])
+        if len(rows):
+            assert_equal(seen[-1], observations[rows])
+            begun += len(rows)
+    assert begun == sum(len(batch) for batch in seen[1:]) > 4
 
 
 def test_initial_queues_set_by_the_agent():
@@ -244,7 +285,7 @@ def test_saved_in_mid_episode_it_continues_exactly(mode, law):
     for _ in range(47):
         vector.step(rng.integers(0, 2, N))
     twin = DelayedExecutionVector(cartpoles(mode=mode), law, observe="pending")
-    twin.env = pickle.loads(pickle.dumps(vector.env))
+    twin.env = copy.deepcopy(vector.env)
     twin.restore_delay_state(pickle.loads(pickle.dumps(vector.delay_state())))
     for _ in range(80):
         actions = rng.integers(0, 2, N)
@@ -256,7 +297,7 @@ def test_bad_input():
     with pytest.raises(gym.error.ResetNeeded):
         vector.step(np.zeros(N, int))
     vector.reset(seed=0)
-    with pytest.raises(gym.error.InvalidAction, match="action .*2.* of environment 1 is not in"):
+    with pytest.raises(gym.error.InvalidAction, match=r"action .*2.* of environment 1 is not in"):
         vector.step(np.array([0, 2, 1]))
     with pytest.raises(gym.error.InvalidAction, match="3 actions are needed"):
         vector.step(np.zeros(2, int))
@@ -264,7 +305,7 @@ def test_bad_input():
         vector.step(np.array([0.5, 0.0, 1.0]))
     with pytest.raises(DelayError, match=r"initial actions of shape \(4,\)"):
         DelayedExecutionVector(cartpoles(), "constant:2", initial_actions=[0, 0, 0, 0])
-    with pytest.raises(DelayError, match="initial action .*5.* is not in"):
+    with pytest.raises(DelayError, match=r"initial action .*5.* is not in"):
         DelayedExecutionVector(cartpoles(), "constant:2", initial_actions=5)
     silent = cartpoles()
     silent.metadata = {}

@@ -1,0 +1,1 @@
+"""Environments by id: classic control, MinAtar, Atari. Nothing about delay."""

@@ -1,0 +1,89 @@
+"""MinAtar games as Gymnasium environments.
+
+The ``minatar`` package registers environments of its own; they take no seed in the way Gymnasium
+asks for (its environment checker fails on them), so this is a thin one over the same games.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from delayzero.extras import require
+
+GAMES = ("asterix", "breakout", "freeway", "seaquest", "space_invaders")
+
+
+class MinAtar(gym.Env[NDArray[np.float32], np.int64]):
+    """One MinAtar game: observations ``[10, 10, channels]`` of zeros and ones.
+
+    Example:
+        >>> from delayzero.envs.minatar import MinAtar
+        >>> env = MinAtar("breakout")
+        >>> observation, _ = env.reset(seed=0)
+        >>> observation.shape
+        (10, 10, 4)
+    """
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 10}  # noqa: RUF012
+
+    def __init__(
+        self,
+        game: str,
+        *,
+        sticky_action_prob: float = 0.1,
+        difficulty_ramping: bool = True,
+        minimal_actions: bool = True,
+        render_mode: str | None = None,
+    ) -> None:
+        """Make a game.
+
+        Args:
+            game: One of ``GAMES``.
+            sticky_action_prob: The probability that the previous action is repeated instead.
+            difficulty_ramping: Whether the game becomes harder as it goes on.
+            minimal_actions: Only the actions that do something in this game, not all six.
+            render_mode: ``"rgb_array"`` or None.
+        """
+        if game not in GAMES:
+            raise gym.error.UnregisteredEnv(f"'{game}' is no MinAtar game: {', '.join(GAMES)}")
+        environment = require("minatar", "minatar").Environment
+        self._game = environment(game, sticky_action_prob, difficulty_ramping)
+        count = self._game.num_actions()
+        self._actions = self._game.minimal_action_set() if minimal_actions else range(count)
+        self.render_mode = render_mode
+        self.action_space = spaces.Discrete(len(self._actions))
+        self.observation_space = spaces.Box(0.0, 1.0, tuple(self._game.state_shape()), np.float32)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[NDArray[np.float32], dict[str, Any]]:
+        """Begin a game; a seed also begins its randomness anew."""
+        super().reset(seed=seed)
+        if seed is not None:
+            self._game.seed(int(self.np_random.integers(2**31)))
+        self._game.reset()
+        return self._observation(), {}
+
+    def step(
+        self, action: np.int64
+    ) -> tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]:
+        """Play one frame."""
+        reward, terminated = self._game.act(self._actions[action])
+        return self._observation(), float(reward), bool(terminated), False, {}
+
+    def render(self) -> NDArray[np.uint8]:
+        """The channels in colours, ``[160, 160, 3]``."""
+        state = self._game.state()
+        shades = np.linspace(0, 1, state.shape[-1] + 1)[1:]
+        palette = np.stack([shades, 1 - shades, np.abs(0.5 - shades) * 2], axis=-1)
+        image = (state[..., None] * palette).max(axis=2)
+        return np.kron(255 * image, np.ones((16, 16, 1))).astype(np.uint8)
+
+    def _observation(self) -> NDArray[np.float32]:
+        observation: NDArray[np.float32] = self._game.state().astype(np.float32)
+        return observation
