@@ -3,8 +3,10 @@
 Needs numpy and gymnasium only.
 """
 
+from delayzero.delays.callback import Callback
 from delayzero.delays.channel import Channel
 from delayzero.delays.execution import DelayedExecution
+from delayzero.delays.independent import Categorical, Constant, PerEpisode, Uniform
 from delayzero.delays.latency import (
     MM1,
     Exponential,
@@ -16,18 +18,9 @@ from delayzero.delays.latency import (
     Outage,
 )
 from delayzero.delays.law import Context, DelayError, Law
+from delayzero.delays.markov import GilbertElliott, MarkovChain, Walk
 from delayzero.delays.observation import DelayedObservation, DelayedObservationVector
 from delayzero.delays.schedule import RULES, Rule, Schedule, make_schedule
-from delayzero.delays.step_laws import (
-    Callback,
-    Categorical,
-    Constant,
-    GilbertElliott,
-    MarkovChain,
-    PerEpisode,
-    Uniform,
-    Walk,
-)
 from delayzero.delays.stream import DelayStream
 from delayzero.delays.sums import Sum
 from delayzero.delays.text import parse

@@ -5,9 +5,9 @@ from __future__ import annotations
 import secrets
 from typing import Any
 
+from delayzero.delays.independent import Constant
 from delayzero.delays.law import DelayError, Law, check_steps
 from delayzero.delays.schedule import make_schedule
-from delayzero.delays.step_laws import Constant
 from delayzero.delays.stream import DelayStream
 from delayzero.delays.text import clipped, parse
 

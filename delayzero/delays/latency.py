@@ -148,6 +148,10 @@ class Jitter(Latency):
         check_range("correlation", self.correlation, 0, 1)
         check_range("floor", self.floor, 0)
 
+    @property
+    def remembers(self) -> bool:
+        return True
+
     def path(
         self, rng: np.random.Generator, steps: int, memory: Memory | None, period: float
     ) -> tuple[NDArray[Any], Memory]:
@@ -181,6 +185,10 @@ class MM1(Latency):
     def __post_init__(self) -> None:
         check_range("service", self.service, 0)
         check_range("load", self.load, 1e-9, 1 - 1e-9)
+
+    @property
+    def remembers(self) -> bool:
+        return True
 
     def path(
         self, rng: np.random.Generator, steps: int, memory: Memory | None, period: float
@@ -216,19 +224,29 @@ class Outage(Latency):
     def largest(self) -> float:
         return self.longest
 
+    @property
+    def remembers(self) -> bool:
+        return True
+
     def path(
         self, rng: np.random.Generator, steps: int, memory: Memory | None, period: float
     ) -> tuple[NDArray[Any], Memory]:
-        # The clock runs from the beginning of a working spell; an outage of `length` follows it.
-        clock, length = memory or (rng.uniform(0, self.every), rng.uniform(0, self.longest))
+        clock, length = memory or self._begin(rng)
         waits = np.zeros(steps)
         for index in range(steps):
             waits[index] = self.every + length - clock if clock >= self.every else 0.0
             clock += period
+            if period > 1000 * (self.every + self.longest):
+                clock, length = self._begin(rng)  # after so many outages, any place is as likely
             while clock >= self.every + length:
                 clock -= self.every + length
                 length = rng.uniform(0, self.longest)
         return waits, (clock, length)
+
+    def _begin(self, rng: np.random.Generator) -> tuple[float, float]:
+        """The time since a working spell began, and the length of the outage that follows it."""
+        length = rng.uniform(0, self.longest)
+        return rng.uniform(0, self.every + length), length
 
 
 @dataclass(frozen=True)
@@ -264,6 +282,10 @@ class InSteps(Law):
     @property
     def restarts(self) -> bool:
         return self.latency.restarts
+
+    @property
+    def remembers(self) -> bool:
+        return self.latency.remembers
 
     def path(
         self, rng: np.random.Generator, steps: int, memory: Memory | None, period: float

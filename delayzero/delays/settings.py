@@ -13,9 +13,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from delayzero.delays.independent import Categorical
 from delayzero.delays.latency import HyperExponential, InSteps, Jitter, LogNormal
 from delayzero.delays.law import Law
-from delayzero.delays.step_laws import Categorical
 
 DEFAULT_PERIOD = 20.0
 """Milliseconds between two decisions when a named latency is used without ``@...ms``."""

@@ -58,6 +58,10 @@ class Sum(Law):
         return any(part.restarts for part in self.parts)
 
     @property
+    def remembers(self) -> bool:
+        return any(part.remembers for part in self.parts)
+
+    @property
     def closed_loop(self) -> bool:
         return any(part.closed_loop for part in self.parts)
 

@@ -12,6 +12,8 @@ from __future__ import annotations
 import math
 import re
 
+from delayzero.delays.callback import Callback
+from delayzero.delays.independent import Categorical, Constant, PerEpisode, Uniform
 from delayzero.delays.latency import (
     MM1,
     Exponential,
@@ -32,17 +34,8 @@ from delayzero.delays.law import (
     parse_number,
     parse_whole,
 )
+from delayzero.delays.markov import GilbertElliott, MarkovChain, Walk
 from delayzero.delays.settings import DEFAULT_PERIOD, LATENCY_SETTINGS, STEP_SETTINGS
-from delayzero.delays.step_laws import (
-    Callback,
-    Categorical,
-    Constant,
-    GilbertElliott,
-    MarkovChain,
-    PerEpisode,
-    Uniform,
-    Walk,
-)
 from delayzero.delays.sums import Sum
 from delayzero.delays.trace import Trace
 

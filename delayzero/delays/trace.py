@@ -51,6 +51,10 @@ class Trace(Law):
     def restarts(self) -> bool:
         return self.mode == "episode"
 
+    @property
+    def remembers(self) -> bool:
+        return True
+
     def path(
         self, rng: np.random.Generator, steps: int, memory: Memory | None, period: float
     ) -> tuple[NDArray[Any], Memory]:

@@ -1,139 +1,27 @@
-"""Delay laws in steps of the environment."""
+"""Laws with memory, in steps: the walk, Markov chains, the Gilbert-Elliott channel."""
 
 from __future__ import annotations
 
-import importlib
-import re
 from bisect import bisect_right
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from delayzero.delays.law import (
-    Context,
     DelayError,
     Law,
     Memory,
-    Unit,
     check_distribution,
     check_range,
     check_steps,
     cumulative,
-    nearest,
     number_text,
     parse_number,
     parse_whole,
 )
-
-
-@dataclass(frozen=True)
-class Constant(Law):
-    """Every decision takes ``delay`` steps: ``constant:5``."""
-
-    name: ClassVar[str] = "constant"
-    example: ClassVar[str] = "constant:5"
-    leading: ClassVar[str | None] = "delay"
-
-    delay: int
-
-    def __post_init__(self) -> None:
-        check_steps("the delay", self.delay)
-
-    @property
-    def largest(self) -> float:
-        return self.delay
-
-    def path(
-        self, rng: np.random.Generator, steps: int, memory: Memory | None, period: float
-    ) -> tuple[NDArray[Any], Memory]:
-        return np.full(steps, self.delay), ()
-
-
-@dataclass(frozen=True)
-class Uniform(Law):
-    """Independent delays, uniform over ``low .. high``, both included: ``uniform:0-5``."""
-
-    name: ClassVar[str] = "uniform"
-    example: ClassVar[str] = "uniform:0-5"
-
-    low: int
-    high: int
-
-    def __post_init__(self) -> None:
-        check_steps("the smallest delay", self.low)
-        check_steps("the largest delay", self.high)
-        if self.low > self.high:
-            raise DelayError(f"the range {self.low}-{self.high} is empty; the smaller comes first")
-
-    @property
-    def largest(self) -> float:
-        return self.high
-
-    def path(
-        self, rng: np.random.Generator, steps: int, memory: Memory | None, period: float
-    ) -> tuple[NDArray[Any], Memory]:
-        return rng.integers(self.low, self.high, steps, endpoint=True), ()
-
-    def arguments(self) -> str:
-        return f"{self.low}-{self.high}"
-
-    @classmethod
-    def from_arguments(cls, text: str) -> Law:
-        bounds = re.fullmatch("(-?[^-]+)-(.+)", text)
-        if bounds is None:
-            raise DelayError(f"'{text}' should be a range LOW-HIGH")
-        low, high = bounds.groups()
-        return cls(parse_whole(low, "the smallest delay"), parse_whole(high, "the largest delay"))
-
-
-@dataclass(frozen=True)
-class Categorical(Law):
-    """Independent delays with given probabilities: ``categorical:1=0.3,2=0.7``."""
-
-    name: ClassVar[str] = "categorical"
-    example: ClassVar[str] = "categorical:1=0.3,2=0.7"
-
-    delays: tuple[int, ...]
-    probabilities: tuple[float, ...]
-
-    def __post_init__(self) -> None:
-        if not self.delays or len(self.delays) != len(self.probabilities):
-            raise DelayError("categorical needs one probability for each delay")
-        for delay in self.delays:
-            check_steps("a delay", delay)
-        if len(set(self.delays)) < len(self.delays):
-            raise DelayError("a delay is given twice")
-        check_distribution("categorical", self.probabilities)
-
-    @property
-    def largest(self) -> float:
-        return max(self.delays)
-
-    def path(
-        self, rng: np.random.Generator, steps: int, memory: Memory | None, period: float
-    ) -> tuple[NDArray[Any], Memory]:
-        chance = rng.random(steps)
-        drawn = np.searchsorted(cumulative(self.probabilities), chance, side="right")
-        return np.asarray(self.delays)[drawn], ()
-
-    def arguments(self) -> str:
-        pairs = zip(self.delays, self.probabilities, strict=True)
-        return ",".join(f"{delay}={number_text(p)}" for delay, p in pairs)
-
-    @classmethod
-    def from_arguments(cls, text: str) -> Law:
-        delays, probabilities = [], []
-        for part in text.split(","):
-            delay, equals, probability = part.partition("=")
-            if not equals:
-                raise DelayError(f"'{part}' should be DELAY=PROBABILITY")
-            delays.append(parse_whole(delay, "a delay"))
-            probabilities.append(parse_number(probability, f"the probability of {delay}"))
-        return cls(tuple(delays), tuple(probabilities))
 
 
 @dataclass(frozen=True)
@@ -169,6 +57,10 @@ class Walk(Law):
     @property
     def largest(self) -> float:
         return self.limit
+
+    @property
+    def remembers(self) -> bool:
+        return True
 
     def path(
         self, rng: np.random.Generator, steps: int, memory: Memory | None, period: float
@@ -219,6 +111,10 @@ class MarkovChain(Law):
     @property
     def largest(self) -> float:
         return max(self.delays)
+
+    @property
+    def remembers(self) -> bool:
+        return True
 
     def path(
         self, rng: np.random.Generator, steps: int, memory: Memory | None, period: float
@@ -313,6 +209,10 @@ class GilbertElliott(Law):
     def largest(self) -> float:
         return max(self.good, self.bad, self.lost or 0)
 
+    @property
+    def remembers(self) -> bool:
+        return True
+
     def path(
         self, rng: np.random.Generator, steps: int, memory: Memory | None, period: float
     ) -> tuple[NDArray[Any], Memory]:
@@ -330,126 +230,3 @@ class GilbertElliott(Law):
         lost = losses < np.where(is_bad, self.loss_bad, self.loss_good)
         delays = np.where(is_bad, self.bad, self.good)
         return np.where(lost, self.lost or 0, delays), (float(is_bad[-1]),)
-
-
-@dataclass(frozen=True)
-class PerEpisode(Law):
-    """One draw of another law, held for a whole episode: ``per-episode:uniform:0-4``."""
-
-    name: ClassVar[str] = "per-episode"
-    example: ClassVar[str] = "per-episode:uniform:0-4"
-
-    law: Law
-
-    def __post_init__(self) -> None:
-        if not self.law.name:
-            raise DelayError(
-                "per-episode holds one law: hold each part of a sum, and a latency before it is "
-                "turned into steps"
-            )
-        if self.law.closed_loop or self.law.remembers:
-            raise DelayError(
-                f"per-episode takes a law of independent delays such as uniform:0-4, "
-                f"not '{self.law}'"
-            )
-
-    @property
-    def largest(self) -> float | None:
-        return self.law.largest
-
-    @property
-    def unit(self) -> Unit:
-        return self.law.unit
-
-    @property
-    def restarts(self) -> bool:
-        return True
-
-    def path(
-        self, rng: np.random.Generator, steps: int, memory: Memory | None, period: float
-    ) -> tuple[NDArray[Any], Memory]:
-        value = self.law.path(rng, 1, None, period)[0][0] if memory is None else memory[0]
-        held = np.full(steps, value)
-        return held if self.unit == "ms" else held.astype(int), (float(value),)
-
-    def arguments(self) -> str:
-        return str(self.law)
-
-    @classmethod
-    def from_arguments(cls, text: str) -> Law:
-        from delayzero.delays.text import parse_term
-
-        return cls(parse_term(text))
-
-
-Sees = Literal["observation", "decision"]
-
-
-@dataclass(frozen=True)
-class Callback(Law):
-    """A delay computed by a function: ``callback:package.module.function,max=5``.
-
-    The function gets a :class:`~delayzero.delays.Context` and returns a whole number of steps.
-    With ``sees="observation"`` it is called before the decision and the context's action is the
-    previous one. With ``sees="decision"`` it is called after it, with the action just decided (a
-    planner that thinks longer about some moves, say); the delay can then not be revealed before.
-    """
-
-    name: ClassVar[str] = "callback"
-    example: ClassVar[str] = "callback:package.module.function,max=5"
-
-    function: Callable[[Context], int]
-    limit: int
-    sees: Sees = "observation"
-
-    def __post_init__(self) -> None:
-        if not callable(self.function):
-            raise DelayError(f"the callback should be a function, not {self.function!r}")
-        check_steps("the largest delay of the callback", self.limit)
-        if self.sees not in ("observation", "decision"):
-            raise DelayError(f"sees='{self.sees}' should be 'observation' or 'decision'")
-
-    @property
-    def largest(self) -> float:
-        return self.limit
-
-    @property
-    def closed_loop(self) -> bool:
-        return True
-
-    @property
-    def sees_decision(self) -> bool:
-        return self.sees == "decision"
-
-    def draw(self, context: Context) -> float:
-        return self.function(context)
-
-    def path(
-        self, rng: np.random.Generator, steps: int, memory: Memory | None, period: float
-    ) -> tuple[NDArray[Any], Memory]:
-        return np.zeros(steps, dtype=int), ()  # nothing of it is known ahead
-
-    def arguments(self) -> str:
-        path = f"{self.function.__module__}.{getattr(self.function, '__qualname__', '?')}"
-        sees = "" if self.sees == "observation" else f",sees={self.sees}"
-        return f"{path},max={self.limit}{sees}"
-
-    @classmethod
-    def from_arguments(cls, text: str) -> Law:
-        path, *options = text.split(",")
-        values: dict[str, str] = {}
-        for key, _, value in (option.partition("=") for option in options):
-            if key not in ("max", "sees"):
-                raise DelayError(f"'{key}' is no option of callback{nearest(key, ['max', 'sees'])}")
-            if key in values:
-                raise DelayError(f"'{key}' is given twice")
-            values[key] = value
-        if "max" not in values:
-            raise DelayError("callback needs max=STEPS, the largest delay that it returns")
-        module, _, function = path.rpartition(".")
-        try:
-            found = getattr(importlib.import_module(module), function)
-        except (ImportError, AttributeError, ValueError) as error:
-            raise DelayError(f"'{path}' can't be imported: {error}") from None
-        sees: Any = values.get("sees", "observation")
-        return cls(found, parse_whole(values["max"], "max"), sees)

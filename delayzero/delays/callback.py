@@ -1,0 +1,93 @@
+"""Delays that depend on what happens in the environment."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from delayzero.delays.law import (
+    Context,
+    DelayError,
+    Law,
+    Memory,
+    check_steps,
+    nearest,
+    parse_whole,
+)
+
+Sees = Literal["observation", "decision"]
+
+
+@dataclass(frozen=True)
+class Callback(Law):
+    """A delay computed by a function: ``callback:package.module.function,max=5``.
+
+    The function gets a :class:`~delayzero.delays.Context` and returns a whole number of steps.
+    With ``sees="observation"`` it is called before the decision and the context's action is the
+    previous one. With ``sees="decision"`` it is called after it, with the action just decided (a
+    planner that thinks longer about some moves, say); the delay can then not be revealed before.
+    """
+
+    name: ClassVar[str] = "callback"
+    example: ClassVar[str] = "callback:package.module.function,max=5"
+
+    function: Callable[[Context], int]
+    limit: int
+    sees: Sees = "observation"
+
+    def __post_init__(self) -> None:
+        if not callable(self.function):
+            raise DelayError(f"the callback should be a function, not {self.function!r}")
+        check_steps("the largest delay of the callback", self.limit)
+        if self.sees not in ("observation", "decision"):
+            raise DelayError(f"sees='{self.sees}' should be 'observation' or 'decision'")
+
+    @property
+    def largest(self) -> float:
+        return self.limit
+
+    @property
+    def closed_loop(self) -> bool:
+        return True
+
+    @property
+    def sees_decision(self) -> bool:
+        return self.sees == "decision"
+
+    def draw(self, context: Context) -> float:
+        return self.function(context)
+
+    def path(
+        self, rng: np.random.Generator, steps: int, memory: Memory | None, period: float
+    ) -> tuple[NDArray[Any], Memory]:
+        return np.zeros(steps, dtype=int), ()  # nothing of it is known ahead
+
+    def arguments(self) -> str:
+        path = f"{self.function.__module__}.{getattr(self.function, '__qualname__', '?')}"
+        sees = "" if self.sees == "observation" else f",sees={self.sees}"
+        return f"{path},max={self.limit}{sees}"
+
+    @classmethod
+    def from_arguments(cls, text: str) -> Law:
+        path, *options = text.split(",")
+        values: dict[str, str] = {}
+        for key, _, value in (option.partition("=") for option in options):
+            if key not in ("max", "sees"):
+                raise DelayError(f"'{key}' is no option of callback{nearest(key, ['max', 'sees'])}")
+            if key in values:
+                raise DelayError(f"'{key}' is given twice")
+            values[key] = value
+        if "max" not in values:
+            raise DelayError("callback needs max=STEPS, the largest delay that it returns")
+        module, _, function = path.rpartition(".")
+        try:
+            found = getattr(importlib.import_module(module), function)
+        except (ImportError, AttributeError, ValueError) as error:
+            raise DelayError(f"'{path}' can't be imported: {error}") from None
+        sees: Any = values.get("sees", "observation")
+        return cls(found, parse_whole(values["max"], "max"), sees)
