@@ -24,7 +24,7 @@ from delayzero.delays.statistics import Characteristics, characterise
 from delayzero.extras import MissingExtraError
 from delayzero.progress import progress
 
-LAWS = ("constant:0", "constant:5", "walk:5", "uniform:0-5", "wifi")
+LAWS = ("constant:0", "constant:5", "walk:5", "uniform:0-5", "4g")
 """The first is no delay at all."""
 
 State = tuple[float, float, float, float]
@@ -183,7 +183,7 @@ def main(arguments: Sequence[str]) -> int:
         "--episodes", metavar="N", type=whole(1), default=100, help="of each controller and law"
     )
     parser.add_argument(
-        "--seed", metavar="S", type=whole(0), default=0, help="of the first episode"
+        "--seed", metavar="S", type=whole(0), default=1000, help="of the first episode"
     )
     options = parser.parse_args(arguments)
     folder = Path(options.save)
