@@ -34,10 +34,11 @@ def resolve_law(law: Law | str, max_delay: int | None) -> tuple[Law, int]:
 class Channel:
     """The delay of one environment, step by step.
 
-    The delay z_t of the coming decision is drawn as soon as step t - 1 has run, the last step of
-    an episode included. A new episode does not draw: it goes on with that delay. So the law takes
+    The delay of the coming decision is drawn as soon as one is made, that of the last step of an
+    episode included. A new episode does not draw: it goes on with that delay. So the law takes
     exactly one step for each step of the environment, over episodes too, and the observation that
-    ends an episode has a delay as every other has.
+    ends an episode has a delay as every other has. A closed-loop law draws when it has been shown
+    the observation (:meth:`observe`).
 
     Attributes:
         delay: z_t of the coming decision. Not yet known (None) where the law sees the decision.
@@ -54,6 +55,7 @@ class Channel:
         if rule == "fixed":  # the delay that counts is M, whatever the law draws
             law = Constant(max_delay)
         self._stream = DelayStream(law, seed, max_delay)
+        self._closed_loop = law.closed_loop
         self._after_decision = law.sees_decision
 
     def reseed(self, seed: int) -> None:
@@ -72,10 +74,10 @@ class Channel:
     def begin_episode(self, observation: Any = None) -> None:
         """Clear the schedule. The law goes on, unless it restarts in every episode."""
         self.clear()
-        if self.delay is None:
-            self.draw(observation)
-        else:
+        if self._closed_loop and self.delay is not None:
             self.delay = self._stream.again(observation)
+        else:
+            self.observe(observation)
 
     def decide(self, observation: Any = None, action: Any = None) -> int:
         """Decide at t, run step t, and return tau_t, the time of the decision that runs."""
@@ -85,11 +87,13 @@ class Channel:
                 raise DelayError("no episode has begun: call begin_episode() first")
             delay = self._stream.next(observation, action)
         self.last_delay = delay
+        if not self._closed_loop:
+            self.delay = self._stream.next()
         return self.schedule.push(delay)
 
-    def draw(self, observation: Any = None, action: Any = None) -> None:
-        """Draw the delay of the coming decision."""
-        if not self._after_decision:
+    def observe(self, observation: Any = None, action: Any = None) -> None:
+        """Make sure that the delay of the coming decision is known, from what is seen now."""
+        if (self._closed_loop or self.delay is None) and not self._after_decision:
             self.delay = self._stream.next(observation, action)
 
     def state(self) -> dict[str, Any]:

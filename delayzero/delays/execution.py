@@ -168,7 +168,7 @@ class DelayedExecution(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruc
         executed = self._actions[decision_time % self._places]
         observation, reward, terminated, truncated, info = self.env.step(executed)
         self._observation = observation
-        channel.draw(observation, action)
+        channel.observe(observation, action)
         info = {
             **info,
             **self._known(),

@@ -87,7 +87,7 @@ class Inbox:
         self._rewards = deque((time, reward) for time, reward in state["rewards"])
 
     def _send(self, observation: Any, action: Any) -> None:
-        self.channel.draw(observation, action)
+        self.channel.observe(observation, action)
         self.shown = max(self.channel.decide(observation, action), 0)
         self._newest = max(self._newest, self.shown)
 

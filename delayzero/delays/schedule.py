@@ -5,14 +5,14 @@ decisions made at -M .. -1 that each take M steps. A schedule knows times only. 
 keeps the actions (or observations) themselves, in a ring of :attr:`Schedule.places` places, that of
 time t being ``t % places``: a decision is not needed again once it is older than that.
 
-Plain Python integers: at the sizes in question (M of 5 to 25, 1 to 100 environments) a few list
-operations for each environment take less time than any array formulation; see
-``benchmarks/delays.py``.
+One schedule is one environment's, in plain integers: for a single environment that is twenty times
+faster than numpy, and for 64 it is far below the environments' own time (``docs/delays.md``).
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from array import array
 from typing import Any, ClassVar, Literal, get_args
 
 from delayzero.delays.law import DelayError, nearest
@@ -61,16 +61,16 @@ class Schedule(ABC):
         """
 
     @abstractmethod
-    def upcoming(self, delay: int) -> list[int]:
+    def upcoming(self, delay: int) -> array[int]:
         """The pending decisions, padded to M: only the first ``delay`` entries have a meaning.
 
         They are the times of the decisions that run at t .. t + delay - 1 if nothing more is
-        decided. The list may be the schedule's own: do not change or keep it.
+        decided. The array may be the schedule's own: do not change or keep it.
         """
 
     def pending(self, delay: int) -> list[int]:
         """The times of the decisions that run at t .. t + delay - 1 if nothing more is decided."""
-        return self.upcoming(delay)[:delay]
+        return self.upcoming(delay)[:delay].tolist()
 
     def _check(self, delay: int) -> None:
         if not 0 <= delay <= self.max_delay:
@@ -81,13 +81,15 @@ class Schedule(ABC):
         values = {name: getattr(self, name) for name in ("time", "dropped", "repeated")}
         for name in self.fields:
             value = getattr(self, name)
-            values[name] = list(value) if isinstance(value, list) else value
+            values[name] = list(value) if isinstance(value, (list, array)) else value
         return values
 
     def restore(self, state: dict[str, Any]) -> None:
         """Continue exactly from a state of a schedule of the same kind and length."""
         for name, value in state.items():
-            setattr(self, name, list(value) if isinstance(value, list) else value)
+            if isinstance(value, list):
+                value = array("q", value) if isinstance(getattr(self, name), array) else [*value]
+            setattr(self, name, value)
 
 
 class LatestGenerated(Schedule):
@@ -101,13 +103,13 @@ class LatestGenerated(Schedule):
 
     def reset(self) -> None:
         super().reset()
-        self._queue = list(range(-self.max_delay, 0))
+        self._queue = array("q", range(-self.max_delay, 0))
         self._last = -1
 
     def push(self, delay: int) -> int:
         self._check(delay)
         time, queue = self.time, self._queue
-        queue[delay:] = [time] * (self.max_delay + 1 - delay)
+        queue[delay:] = array("q", (time,)) * (self.max_delay + 1 - delay)
         running = queue.pop(0)
         self.time = time + 1
         if running >= 0:
@@ -119,7 +121,7 @@ class LatestGenerated(Schedule):
             self._last = running
         return running
 
-    def upcoming(self, delay: int) -> list[int]:
+    def upcoming(self, delay: int) -> array[int]:
         return self._queue
 
 
@@ -162,8 +164,8 @@ class LatestArrival(Schedule):
         self.time += 1
         return self._last
 
-    def upcoming(self, delay: int) -> list[int]:
-        running, times = self._last, []
+    def upcoming(self, delay: int) -> array[int]:
+        running, times = self._last, array("q")
         for landed in self._landing[:-1]:
             running = running if landed is None else landed
             times.append(running)
@@ -193,9 +195,9 @@ class LagIndex(Schedule):
         self.time = time + 1
         return running
 
-    def upcoming(self, delay: int) -> list[int]:
+    def upcoming(self, delay: int) -> array[int]:
         first = self.time - delay
-        return list(range(first, first + self.max_delay))
+        return array("q", range(first, first + self.max_delay))
 
 
 _SCHEDULES: dict[str, type[Schedule]] = {

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import deepcopy
-from itertools import chain
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
@@ -186,7 +186,8 @@ class DelayedExecutionVector(
         self._observations = observations
         done = self._ends.true_ends(terminated, truncated, info, self._ended)
         same_step = self._autoreset == AutoresetMode.SAME_STEP
-        self._draw(actions, ran, info.get("final_obs") if same_step else None, done)
+        if self._closed_loop:
+            self._show(actions, ran, info.get("final_obs") if same_step else None, done)
         info = {**info, **self._outcome(executed, decision_times, ran)}
         if same_step and done.any():
             self._finish(info, done)
@@ -224,7 +225,7 @@ class DelayedExecutionVector(
                 "reset(options={'reset_mask': mask}) with True for them"
             )
         array = np.asarray(actions)
-        if self.action_space.contains(array):
+        if self._all_valid(array):
             return array
         if array.shape[:1] != (self.num_envs,):
             raise gym.error.InvalidAction(
@@ -239,6 +240,16 @@ class DelayedExecutionVector(
                 )
         return array.astype(self._actions.dtype)
 
+    def _all_valid(self, actions: NDArray[Any]) -> bool:
+        """What ``action_space.contains`` tests, quickly for Discrete actions."""
+        space = self.env.single_action_space
+        if not isinstance(space, spaces.Discrete) or actions.dtype.kind not in "iu":
+            return self.env.action_space.contains(actions)
+        first, last = space.start, space.start + space.n - 1
+        return actions.shape == self._rows.shape and bool(
+            actions.min() >= first and actions.max() <= last
+        )
+
     def _decide(self, actions: NDArray[Any], ran: Mask) -> NDArray[np.int64]:
         """Give the decisions to the channels; the times of the decisions that run."""
         channels = self._channels
@@ -252,16 +263,11 @@ class DelayedExecutionVector(
             running = (c.decide() if r else 0 for c, r in zip(channels, ran.tolist(), strict=True))
         return np.fromiter(running, np.int64, len(channels))
 
-    def _draw(self, actions: NDArray[Any], ran: Mask, final: Any, done: Mask) -> None:
-        """Draw the delays of the coming decisions, where a step has run."""
-        if not self._closed_loop:
-            for channel, running in zip(self._channels, ran.tolist(), strict=True):
-                if running:
-                    channel.draw()
-            return
+    def _show(self, actions: NDArray[Any], ran: Mask, final: Any, done: Mask) -> None:
+        """Show closed-loop laws what came of the steps that ran."""
         for i in np.flatnonzero(ran).tolist():
             observation = self._row(i) if final is None or not done[i] else final[i]
-            self._channels[i].draw(observation, actions[i])
+            self._channels[i].observe(observation, actions[i])
 
     def _begin_episodes(self, mask: Mask) -> None:
         rows = np.flatnonzero(mask)
@@ -305,9 +311,8 @@ class DelayedExecutionVector(
         before = self.reveal == "before"
         delays = [(c.delay if before else c.last_delay) or 0 for c in channels]
         lengths = delays if before else [most] * len(channels)
-        queues = (c.schedule.upcoming(length) for c, length in zip(channels, lengths, strict=True))
-        times = np.fromiter(chain.from_iterable(queues), np.int64, most * len(channels))
-        times = times.reshape(len(channels), most)
+        queues = [c.schedule.upcoming(length) for c, length in zip(channels, lengths, strict=True)]
+        times = np.frombuffer(b"".join(queues), np.int64).reshape(len(channels), most)
         mask = self._slots < np.array(lengths)[:, None]
         pending = self._actions[self._rows[:, None], times % self._places]
         pending *= mask.reshape(mask.shape + (1,) * (pending.ndim - 2))
@@ -320,12 +325,11 @@ class DelayedExecutionVector(
     ) -> dict[str, Any]:
         """What this call ran."""
         schedules = [channel.schedule for channel in self._channels]
-        count = len(schedules)
         outcome = {
             "executed_action": executed,
             "decision_time": decision_times,
-            "dropped": np.fromiter((s.dropped for s in schedules), np.int64, count),
-            "repeated": np.fromiter((s.repeated for s in schedules), np.int64, count),
+            "dropped": np.array([s.dropped for s in schedules]),
+            "repeated": np.array([s.repeated for s in schedules]),
         }
         return {**outcome, **{f"_{key}": ran.copy() for key in outcome}}
 

@@ -311,7 +311,7 @@ def test_per_episode_changes_at_the_episodes_of_a_channel():
         for _ in range(5):
             episode.append(channel.delay)
             channel.decide()
-            channel.draw()
+            channel.observe()
         assert len(set(episode)) == 1
         held.append(episode[0])
     assert len(set(held)) > 5
@@ -496,7 +496,7 @@ def test_trace_begins_elsewhere_in_each_episode(tmp_path):
         for step in range(5):
             assert channel.delay == (begins[-1] + step) % 50
             channel.decide()
-            channel.draw()
+            channel.observe()
     assert len(set(begins)) > 20
 
 
@@ -510,7 +510,7 @@ def test_trace_goes_on_over_episodes(tmp_path, mode):
         for _ in range(7):
             delays.append(channel.delay)
             channel.decide()
-            channel.draw()
+            channel.observe()
     assert delays == [(delays[0] + step) % 50 for step in range(210)]
 
 

@@ -208,7 +208,7 @@ def test_fixed_channel_holds_everything_for_m_steps(law):
         assert channel.delay == 5
         assert channel.schedule.pending(5) == list(range(time - 5, time))
         assert channel.decide() == time - 5
-        channel.draw()
+        channel.observe()
 
 
 # What tells the rules apart.
@@ -378,7 +378,7 @@ def test_reset_begins_a_new_episode(rule):
 def test_restored_channel_continues_exactly(rule, cut):
     def advance(channel):
         decided = channel.decide()
-        channel.draw()
+        channel.observe()
         return decided, channel.delay, channel.last_delay, channel.schedule.pending(6)
 
     original = Channel(Uniform(0, 6), rule, 6, seed=3)
@@ -404,7 +404,7 @@ def test_walk_goes_on_over_episodes_one_step_at_a_time(law):
         for _ in range(7):
             delays.append(channel.delay)
             channel.decide()
-            channel.draw()
+            channel.observe()
     assert delays == draw(law, 420, seed=1)
 
 
