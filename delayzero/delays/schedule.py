@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from array import array
-from typing import Any, ClassVar, Literal, get_args
+from itertools import chain
+from typing import Any, Literal, get_args
 
 from delayzero.delays.law import DelayError, nearest
 
@@ -38,10 +39,11 @@ class Schedule(ABC):
         repeated: Steps of this episode that ran a decision that had already run.
     """
 
+    __slots__ = ("dropped", "max_delay", "places", "repeated", "time")
+
     time: int
     dropped: int
     repeated: int
-    fields: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, max_delay: int) -> None:
         self.max_delay = max_delay
@@ -78,8 +80,8 @@ class Schedule(ABC):
 
     def state(self) -> dict[str, Any]:
         """The exact state, as plain numbers; :meth:`restore` continues from it."""
-        values = {name: getattr(self, name) for name in ("time", "dropped", "repeated")}
-        for name in self.fields:
+        values = {}
+        for name in chain.from_iterable(getattr(c, "__slots__", ()) for c in type(self).__mro__):
             value = getattr(self, name)
             values[name] = list(value) if isinstance(value, (list, array)) else value
         return values
@@ -99,7 +101,7 @@ class LatestGenerated(Schedule):
     into the slots z .. M (paper, section 4.1, and equation 1); then slot 0 runs.
     """
 
-    fields = ("_queue", "_last")
+    __slots__ = ("_last", "_queue")
 
     def reset(self) -> None:
         super().reset()
@@ -128,6 +130,8 @@ class LatestGenerated(Schedule):
 class JitterBuffer(LatestGenerated):
     """Everything is held until it is exactly M steps old, however early it arrives."""
 
+    __slots__ = ()
+
     def push(self, delay: int) -> int:
         return super().push(self.max_delay)
 
@@ -138,7 +142,7 @@ class LatestArrival(Schedule):
     What lands when it is M steps old may have to run for up to M steps more, until the next lands.
     """
 
-    fields = ("_landing", "_last")
+    __slots__ = ("_landing", "_last")
 
     def __init__(self, max_delay: int) -> None:
         super().__init__(max_delay)
@@ -175,7 +179,7 @@ class LatestArrival(Schedule):
 class LagIndex(Schedule):
     """Step t runs decision t - z_t. The delays to come are taken to stay as the present one is."""
 
-    fields = ("_ran",)
+    __slots__ = ("_ran",)
 
     def reset(self) -> None:
         super().reset()

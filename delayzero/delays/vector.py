@@ -191,7 +191,9 @@ class DelayedExecutionVector(
         info = {**info, **self._outcome(executed, decision_times, ran)}
         if same_step and done.any():
             self._finish(info, done)
-        self._begin_episodes(done if same_step else self._ended)
+        begun = done if same_step else self._ended
+        if begun.any():
+            self._begin_episodes(begun)
         self._ended = np.zeros_like(done) if same_step else done
         known = self._known()
         info.update(known)
@@ -271,8 +273,6 @@ class DelayedExecutionVector(
 
     def _begin_episodes(self, mask: Mask) -> None:
         rows = np.flatnonzero(mask)
-        if not len(rows):
-            return
         for row in rows.tolist():
             observation = self._row(row) if self._closed_loop else None
             self._channels[row].begin_episode(observation)
@@ -317,8 +317,8 @@ class DelayedExecutionVector(
         pending = self._actions[self._rows[:, None], times % self._places]
         pending *= mask.reshape(mask.shape + (1,) * (pending.ndim - 2))
         known = {"delay": np.array(delays), "pending": pending, "pending_mask": mask}
-        present = {f"_{key}": np.ones(len(channels), bool) for key in known}
-        return {**known, **present}
+        present = np.ones(len(channels), bool)
+        return {**known, **{f"_{key}": present for key in known}}
 
     def _outcome(
         self, executed: NDArray[Any], decision_times: NDArray[np.int64], ran: Mask
@@ -331,7 +331,7 @@ class DelayedExecutionVector(
             "dropped": np.array([s.dropped for s in schedules]),
             "repeated": np.array([s.repeated for s in schedules]),
         }
-        return {**outcome, **{f"_{key}": ran.copy() for key in outcome}}
+        return {**outcome, **{f"_{key}": ran for key in outcome}}
 
     def _finish(self, info: dict[str, Any], done: Mask) -> None:
         """Add delay and queue to the final observation and info of episodes that have ended."""
