@@ -92,7 +92,7 @@ def seen_state(observation: Any, info: dict[str, Any]) -> State:
 def predicted_state(observation: Any, info: dict[str, Any]) -> State:
     """The state that the coming decision will meet: after the actions still under way."""
     state = seen_state(observation, info)
-    for action in info["pending"].tolist():
+    for action in info["pending"]:
         state = cartpole_step(state, action)
     return state
 

@@ -61,7 +61,7 @@ def test_both_controllers_begin_with_the_same_queue():
     env = make_env("walk:5")
     for seed in (0, 1):
         _, info = env.reset(seed=seed)
-        assert info["pending"].tolist() == [0, 1, 0, 1, 0]
+        assert list(info["pending"]) == [0, 1, 0, 1, 0]
 
 
 def test_bootstrap_interval():

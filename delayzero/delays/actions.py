@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from copy import deepcopy
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,23 +20,26 @@ def is_array_space(space: spaces.Space[Any]) -> bool:
 
 
 def copied(value: Any) -> Any:
-    """A copy of an action or observation that later changes by the caller do not reach."""
-    if isinstance(value, np.ndarray):
-        return value.copy()
-    return value if isinstance(value, (int, np.integer)) else deepcopy(value)
+    """A copy of an observation that later changes by others do not reach."""
+    return value.copy() if isinstance(value, np.ndarray) else deepcopy(value)
 
 
-def membership_test(space: spaces.Space[Any]) -> Callable[[Any], bool]:
-    """What ``space.contains`` tests, quickly for whole numbers in Discrete (it is slow there)."""
-    if type(space) is not spaces.Discrete:
-        return space.contains
-    return partial(_in_discrete, space, int(space.start), int(space.start + space.n - 1))
+def admitted(space: spaces.Space[Any], action: Any) -> Any:
+    """A copy of an action in the space's own type; None if it is not in the space.
 
-
-def _in_discrete(space: spaces.Discrete, first: int, last: int, action: Any) -> bool:
-    if isinstance(action, (int, np.integer)):
-        return bool(first <= action <= last)
-    return bool(space.contains(action))
+    Arrays may come as lists and in another type of the same kind, as environments accept them.
+    """
+    if type(space) is spaces.Discrete:  # quickly: Discrete.contains is slow
+        if isinstance(action, (int, np.integer)):
+            return space.dtype.type(action) if 0 <= action - space.start < space.n else None
+        whole = isinstance(action, np.ndarray) and action.shape == () and action.dtype.kind in "iu"
+        return admitted(space, action.item()) if whole else None
+    if isinstance(space, ARRAY_SPACES):
+        try:
+            action = np.asarray(action).astype(space.dtype, casting="same_kind")
+        except (TypeError, ValueError):
+            return None
+    return deepcopy(action) if space.contains(action) else None
 
 
 def default_action(space: spaces.Space[Any]) -> Any:
@@ -65,20 +66,23 @@ def initial_queue(value: Any, space: spaces.Space[Any], max_delay: int) -> list[
     Raises:
         DelayError: It is neither.
     """
-    if space.contains(value):
-        return [value] * max_delay
+    action = admitted(space, value)
+    if action is not None:
+        return [action] * max_delay
     try:
         actions = list(value)
     except TypeError:
         raise DelayError(f"initial actions {value!r} are no action of {space}") from None
     if len(actions) != max_delay:
         raise DelayError(
-            f"{len(actions)} initial actions; there should be {_QUEUE}, M = {max_delay}"
+            f"the initial actions are no action of {space}, and as {len(actions)} actions they "
+            f"are not {_QUEUE}, M = {max_delay}"
         )
-    for place, action in enumerate(actions):
-        if not space.contains(action):
-            raise DelayError(f"initial action {place}, {action!r}, is not in {space}")
-    return actions
+    queue = [admitted(space, action) for action in actions]
+    for place, (given, action) in enumerate(zip(actions, queue, strict=True)):
+        if action is None:
+            raise DelayError(f"initial action {place}, {given!r}, is not in {space}")
+    return queue
 
 
 class PendingEncoder:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import secrets
 from typing import Any
 
+import gymnasium as gym
+from gymnasium.vector import VectorWrapper
+
 from delayzero.delays.independent import Constant
 from delayzero.delays.law import DelayError, Law, check_steps
 from delayzero.delays.schedule import make_schedule
@@ -19,6 +22,8 @@ def resolve_law(law: Law | str, max_delay: int | None) -> tuple[Law, int]:
         DelayError: The law can give more than ``max_delay``, or no bound is known.
     """
     law = parse(law) if isinstance(law, str) else law
+    if not isinstance(law, Law):
+        raise DelayError(f"a delay law or its text, such as 'walk:15', is needed, not {law!r}")
     if max_delay is None:
         return law, law.max_delay
     check_steps("max_delay", max_delay)
@@ -26,9 +31,22 @@ def resolve_law(law: Law | str, max_delay: int | None) -> tuple[Law, int]:
     if law.max_delay > max_delay:
         raise DelayError(
             f"'{law}' can give {law.max_delay} steps, more than max_delay={max_delay}; "
-            f"give max_delay={law.max_delay} or a shorter law"
+            f"allow {law.max_delay}, or take a shorter law"
         )
     return law, max_delay
+
+
+def delay_wrappers(env: Any) -> int:
+    """How many delay wrappers there are in a stack of wrappers.
+
+    It numbers the next one on top, so that the wrappers of a stack draw different delays from the
+    one seed that they all get.
+    """
+    count = 0
+    while isinstance(env, (gym.Wrapper, VectorWrapper)):
+        count += hasattr(env, "restore_delay_state")
+        env = env.env
+    return count
 
 
 class Channel:
@@ -46,7 +64,19 @@ class Channel:
         schedule: Which decision runs when.
     """
 
-    def __init__(self, law: Law, rule: str, max_delay: int, seed: int | None = None) -> None:
+    def __init__(
+        self, law: Law, rule: str, max_delay: int, seed: int | None = None, number: int = 0
+    ) -> None:
+        """Make a channel.
+
+        Args:
+            law: The law, in steps.
+            rule: Which of the decisions that have arrived runs.
+            max_delay: M.
+            seed: Of the delays; a random one if not given.
+            number: Tells apart channels with the same seed (:func:`delay_wrappers`).
+        """
+        self._setting = {"law": str(law), "rule": rule, "max_delay": max_delay}
         self.schedule = make_schedule(rule, max_delay)
         self.max_delay = max_delay
         self.last_delay = max_delay
@@ -54,7 +84,7 @@ class Channel:
         seed = secrets.randbits(63) if seed is None else seed
         if rule == "fixed":  # the delay that counts is M, whatever the law draws
             law = Constant(max_delay)
-        self._stream = DelayStream(law, seed, max_delay)
+        self._stream = DelayStream(law, seed, max_delay, number)
         self._closed_loop = law.closed_loop
         self._after_decision = law.sees_decision
 
@@ -74,6 +104,10 @@ class Channel:
     def begin_episode(self, observation: Any = None) -> None:
         """Clear the schedule. The law goes on, unless it restarts in every episode."""
         self.clear()
+        self.resume(observation)
+
+    def resume(self, observation: Any = None) -> None:
+        """Go on after a reset with what it showed."""
         if self._closed_loop and self.delay is not None:
             self.delay = self._stream.again(observation)
         else:
@@ -99,6 +133,7 @@ class Channel:
     def state(self) -> dict[str, Any]:
         """The exact state, as plain numbers; :meth:`restore` continues from it."""
         return {
+            **self._setting,
             "delay": self.delay,
             "last_delay": self.last_delay,
             "schedule": self.schedule.state(),
@@ -107,6 +142,9 @@ class Channel:
 
     def restore(self, state: dict[str, Any]) -> None:
         """Continue exactly from a state of a channel of the same law, rule and length."""
+        for key, own in self._setting.items():
+            if state[key] != own:
+                raise DelayError(f"a state with {key} {state[key]!r} can't be restored to {own!r}")
         self.delay, self.last_delay = state["delay"], state["last_delay"]
         self.schedule.restore(state["schedule"])
         self._stream.restore(state["stream"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 from numpy.typing import NDArray
 
 from delayzero.delays.law import DelayError
@@ -17,27 +17,39 @@ class EpisodeEnds:
     """Tells the true ends of episodes, which a reset follows, from lost lives, which none does.
 
     ALE's vector environment with ``life_loss_info=True`` reports ``terminated`` when a life is
-    lost and plays on.
+    lost and plays on. It does not say that it was made so; the number of lives gives it away.
     """
 
-    def __init__(self, life_loss_info: bool) -> None:
+    def __init__(self, env: VectorEnv[Any, Any, Any], life_loss_info: bool) -> None:
         self._life_loss_info = life_loss_info
+        self._same_step = autoreset_mode(env) == AutoresetMode.SAME_STEP
+        self._plays_on = type(env.unwrapped).__name__ == "AtariVectorEnv"
+        if life_loss_info and isinstance(env.unwrapped, (SyncVectorEnv, AsyncVectorEnv)):
+            raise DelayError(
+                "life_loss_info=True is for vector environments that play on after a lost life, "
+                f"such as ALE's; {type(env.unwrapped).__name__} calls reset() then. End episodes "
+                "at lost lives in a wrapper outside the delay instead"
+            )
         self._lives: NDArray[Any] | None = None
-        self._frames: NDArray[Any] | None = None
+        self._lost = np.zeros(env.num_envs, bool)  # a life, in the last step
 
-    def begin(self, info: dict[str, Any]) -> None:
+    def begin(self, info: dict[str, Any], mask: Mask) -> None:
         """Take note of a reset's ``info``."""
-        if self._life_loss_info and "lives" not in info:
+        lives = info.get("lives")
+        if self._life_loss_info and lives is None:
             raise DelayError(
                 "life_loss_info=True is for environments that report 'lives' in their info, "
                 "such as ALE's with life_loss_info=True; this one does not"
             )
-        self._note(info)
+        if lives is not None:
+            self._lives = np.array(
+                lives if self._lives is None else np.where(mask, lives, self._lives)
+            )
 
     def true_ends(
         self, terminated: Mask, truncated: Mask, info: dict[str, Any], reset: Mask
     ) -> Mask:
-        """Which environments ended an episode in this step, so that a reset follows.
+        """Which environments ended an episode in this step, so that a reset follows or was made.
 
         Args:
             terminated: As the step returned it, ``[N]``.
@@ -45,36 +57,32 @@ class EpisodeEnds:
             info: As the step returned it.
             reset: Which environments this step should have reset (NEXT_STEP autoreset), ``[N]``.
         """
-        frames = info.get("episode_frame_number")
-        if frames is not None and self._frames is not None:
-            played_on = reset & (frames > self._frames)
-            if played_on.any():
+        ends: Mask = np.logical_or(terminated, truncated)
+        lives, before = info.get("lives"), self._lives
+        if lives is None or before is None:
+            return ends
+        self._lives = np.array(lives)  # a copy: an environment may reuse its arrays
+        # Where the game is over, no life is left or, after a reset, there are more again.
+        lost = np.asarray(terminated) & ~np.asarray(truncated) & (lives < before) & (lives > 0)
+        if self._life_loss_info:
+            return np.asarray(ends & ~lost)
+        if self._plays_on:
+            unreset = lost if self._same_step else reset & (before > 0) & (lives == before)
+            if unreset.any() and (self._same_step or self._lost[unreset].any()):
                 raise DelayError(
-                    f"environment {int(played_on.argmax())} was not reset after it had ended: it "
+                    f"environment {int(unreset.argmax())} was not reset after it had ended: it "
                     "reports lost lives as ends; give life_loss_info=True"
                 )
-        ends: Mask = np.logical_or(terminated, truncated)
-        if self._life_loss_info:
-            lives = info["lives"]
-            # Where the game is over, no life is left or, after a reset, there are more again.
-            lost = (lives < self._lives) & (lives > 0)
-            ends = ends & (np.asarray(truncated) | ~lost)
-        self._note(info)
+            self._lost = lost
         return ends
 
     def state(self) -> dict[str, Any]:
         """The exact state; :meth:`restore` continues from it."""
-        return {"lives": self._lives, "frames": self._frames}
+        return {"lives": self._lives, "lost": self._lost.copy()}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Continue exactly from a state."""
-        self._lives, self._frames = state["lives"], state["frames"]
-
-    def _note(self, info: dict[str, Any]) -> None:
-        # Copies: an environment may reuse its arrays.
-        lives, frames = info.get("lives"), info.get("episode_frame_number")
-        self._lives = None if lives is None else np.array(lives)
-        self._frames = None if frames is None else np.array(frames)
+        self._lives, self._lost = state["lives"], np.array(state["lost"], bool)
 
 
 def autoreset_mode(env: VectorEnv[Any, Any, Any]) -> AutoresetMode:
@@ -90,9 +98,21 @@ def autoreset_mode(env: VectorEnv[Any, Any, Any]) -> AutoresetMode:
 
 def reset_mask(options: dict[str, Any] | None, num_envs: int) -> Mask:
     """Which environments a reset concerns."""
+    if options and options.get("keep_pending"):
+        raise DelayError("keep_pending is for single environments; vector ones play on themselves")
     if options is None or "reset_mask" not in options:
         return np.ones(num_envs, bool)
-    return np.array(options["reset_mask"], bool)
+    return checked_mask(options["reset_mask"], num_envs)
+
+
+def checked_mask(mask: Any, num_envs: int) -> Mask:
+    """A mask of environments: booleans, ``[N]``."""
+    array = np.asarray(mask)
+    if array.dtype != np.bool_ or array.shape != (num_envs,):
+        raise DelayError(
+            f"a mask of {num_envs} booleans is needed, one for each environment, not {mask!r}"
+        )
+    return array.copy()
 
 
 def row_seeds(seed: Any, num_envs: int) -> list[int | None]:

@@ -13,13 +13,12 @@ from numpy.typing import NDArray
 
 from delayzero.delays.actions import (
     PendingEncoder,
+    admitted,
     copied,
     default_action,
     initial_queue,
-    is_array_space,
-    membership_test,
 )
-from delayzero.delays.channel import Channel, resolve_law
+from delayzero.delays.channel import Channel, delay_wrappers, resolve_law
 from delayzero.delays.law import DelayError, Law, nearest
 from delayzero.delays.schedule import Rule
 from delayzero.delays.text import parse
@@ -37,8 +36,8 @@ class DelayedExecution(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruc
 
     * ``delay``: z_t, the delay of the coming decision (``reveal="before"``), or that of the last
       one, M at reset (``reveal="after"``);
-    * ``pending``: the actions that will run at t .. t + delay - 1, those known before deciding
-      (``reveal="after"``: at the next M steps, if nothing more is decided);
+    * ``pending``: a tuple of the actions that will run at t .. t + delay - 1, those known before
+      deciding (``reveal="after"``: at the next M steps, if nothing more is decided);
 
     and ``step`` also ``executed_action``, its ``decision_time`` (negative: from the initial queue),
     and ``dropped`` and ``repeated``, how many decisions of the episode never ran, and how many
@@ -55,10 +54,10 @@ class DelayedExecution(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruc
         >>> env = DelayedExecution(gym.make("CartPole-v1"), "constant:2", initial_actions=[0, 1])
         >>> _, info = env.reset(seed=0)
         >>> info["delay"], info["pending"]
-        (2, array([0, 1]))
+        (2, (np.int64(0), np.int64(1)))
         >>> *_, info = env.step(1)
-        >>> int(info["executed_action"]), info["decision_time"], info["pending"]
-        (0, -2, array([1, 1]))
+        >>> info["executed_action"], info["decision_time"], info["pending"]
+        (np.int64(0), -2, (np.int64(1), np.int64(1)))
     """
 
     def __init__(
@@ -95,20 +94,19 @@ class DelayedExecution(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruc
             self,
             law=recorded_law(self.law),
             rule=rule,
-            initial_actions=initial_actions,
+            initial_actions=recorded_actions(initial_actions),
             reveal=reveal,
             observe=observe,
             max_delay=max_delay,
             seed=seed,
+            _disable_deepcopy=True,  # an agent's method may plan the initial queue
         )
         gym.Wrapper.__init__(self, env)
         self.rule, self.reveal, self.observe = rule, reveal, observe
-        self._channel = Channel(self.law, rule, self.max_delay, seed)
+        self._channel = Channel(self.law, rule, self.max_delay, seed, number=delay_wrappers(env))
         self._places = self._channel.schedule.places
         self._actions: list[Any] = [None] * self._places  # a ring of the latest decisions
         self._space = self.action_space
-        self._is_valid = membership_test(self._space)
-        self._arrays = is_array_space(self._space)
         self._shape = self._space.shape or ()
         self._initial = initial_actions
         if initial_actions is None:
@@ -119,7 +117,8 @@ class DelayedExecution(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruc
         if observe == "pending":
             self._encoder = PendingEncoder(self._space, self.max_delay)
         self.observation_space = observed_space(env.observation_space, observe, self._encoder)
-        self._observation: Any = None  # the environment's latest, as it came
+        self._closed_loop = self.law.closed_loop
+        self._observation: Any = None  # the environment's latest
         self._running = False
 
     def reset(
@@ -129,13 +128,15 @@ class DelayedExecution(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruc
         observation, info = self.env.reset(seed=seed, options=options)
         if seed is not None:
             self._channel.reseed(seed)
-        self._observation = observation
-        if not (self._running and options and options.get("keep_pending")):
+        self._observation = copied(observation) if self._closed_loop else observation
+        if self._running and options and options.get("keep_pending"):
+            self._channel.resume(observation)
+        else:
             self._channel.begin_episode(observation)
             initial = self._initial(observation) if callable(self._initial) else self._initial
             self._fill(initial)
         self._running = True
-        return self._observed(), {**info, **self._known()}
+        return self._observed(observation), {**info, **self._known()}
 
     def set_initial_actions(self, actions: Any) -> tuple[Any, dict[str, Any]]:
         """Set the initial queue of this episode: after ``reset`` and before the first ``step``.
@@ -154,30 +155,32 @@ class DelayedExecution(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruc
                 "do it after reset() and before the first step()"
             )
         self._fill(actions)
-        return self._observed(), self._known()
+        return self._observed(copied(self._observation)), self._known()
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Decide on an action; the environment runs the newest decision that has arrived."""
-        if not self._is_valid(action):
+        decided = admitted(self._space, action)
+        if decided is None:
             raise gym.error.InvalidAction(f"the action {action!r} is not in {self._space}")
         channel = self._channel
         if not self._running:
             raise gym.error.ResetNeeded("call reset() before step()")
-        self._actions[channel.schedule.time % self._places] = copied(action)
+        self._actions[channel.schedule.time % self._places] = decided
         decision_time = channel.decide(self._observation, action)
         executed = self._actions[decision_time % self._places]
-        observation, reward, terminated, truncated, info = self.env.step(executed)
-        self._observation = observation
+        # The environment gets a copy: it may change it, and the action may run again.
+        observation, reward, terminated, truncated, info = self.env.step(deepcopy(executed))
+        self._observation = copied(observation) if self._closed_loop else observation
         channel.observe(observation, action)
         info = {
             **info,
             **self._known(),
-            "executed_action": copied(executed),
+            "executed_action": deepcopy(executed),
             "decision_time": decision_time,
             "dropped": channel.schedule.dropped,
             "repeated": channel.schedule.repeated,
         }
-        return self._observed(), reward, terminated, truncated, info
+        return self._observed(observation), reward, terminated, truncated, info
 
     def delay_state(self) -> dict[str, Any]:
         """The wrapper's exact state, actions under way included, without the environment's.
@@ -202,7 +205,7 @@ class DelayedExecution(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruc
         """Write the initial queue into the ring: the decisions of the times -M .. -1."""
         queue = initial_queue(actions, self._space, self.max_delay)
         for time, action in enumerate(queue, start=-self.max_delay):
-            self._actions[time % self._places] = copied(action)
+            self._actions[time % self._places] = action
 
     def _pending(self) -> list[Any]:
         known = self._channel.delay if self.reveal == "before" else self.max_delay
@@ -215,24 +218,21 @@ class DelayedExecution(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruc
         if self.reveal == "never":
             return {}
         delay = self._channel.delay if self.reveal == "before" else self._channel.last_delay
-        pending = self._pending()
-        if not self._arrays:
-            return {"delay": delay, "pending": deepcopy(pending)}
-        if not pending:
-            return {"delay": delay, "pending": np.empty((0, *self._shape), self._space.dtype)}
-        return {"delay": delay, "pending": np.array(pending, self._space.dtype)}
+        return {"delay": delay, "pending": tuple(deepcopy(self._pending()))}
 
-    def _observed(self) -> Any:
+    def _observed(self, observation: Any) -> Any:
+        """The observation as the agent gets it: with the delay and the queue, if asked for."""
         if self.observe == "plain":
-            return self._observation
-        known = self._known()
+            return observation
+        delay = self._channel.delay if self.reveal == "before" else self._channel.last_delay
         if self._encoder is None:
-            return observed(self._observation, known["delay"], self.max_delay)
+            return observed(observation, delay, self.max_delay)
+        known = self._pending()
         pending: NDArray[Any] = np.zeros((self.max_delay, *self._shape), self._space.dtype)
-        pending[: len(known["pending"])] = known["pending"]
-        filled = np.arange(self.max_delay) < len(known["pending"])
-        encoded = self._encoder.encode(pending, filled)
-        return observed(self._observation, known["delay"], self.max_delay, encoded)
+        if known:
+            pending[: len(known)] = known
+        filled = np.arange(self.max_delay) < len(known)
+        return observed(observation, delay, self.max_delay, self._encoder.encode(pending, filled))
 
 
 def check_choices(law: Law, rule: str, reveal: str, observe: str) -> None:
@@ -261,6 +261,11 @@ def recorded_law(law: Law) -> Law | str:
         return str(law) if parse(str(law)) == law else law
     except DelayError:
         return law
+
+
+def recorded_actions(actions: Any) -> Any:
+    """Initial actions as they go into the environment's spec: arrays as lists."""
+    return actions.tolist() if isinstance(actions, np.ndarray) else actions
 
 
 def observed_space(

@@ -172,8 +172,9 @@ class Jitter(Latency):
 class MM1(Latency):
     """Waiting and service in an M/M/1 queue: ``mm1:service=5,load=0.8``.
 
-    ``service`` is the mean time to serve one packet, ``load`` the utilisation. The sojourn times of
-    successive packets follow Lindley's recursion; the queue begins empty.
+    ``service`` is the mean time to serve one packet, ``load`` the utilisation. Successive decisions
+    are successive customers, whatever the length of a step; their sojourn times follow Lindley's
+    recursion. The queue begins empty.
     """
 
     name: ClassVar[str] = "mm1"
@@ -184,7 +185,8 @@ class MM1(Latency):
 
     def __post_init__(self) -> None:
         check_range("service", self.service, 0)
-        check_range("load", self.load, 1e-9, 1 - 1e-9)
+        if not 0 < self.load < 1:
+            raise DelayError(f"load should be above 0 and below 1, not {self.load!r}")
 
     @property
     def remembers(self) -> bool:

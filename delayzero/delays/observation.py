@@ -13,7 +13,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 from numpy.typing import NDArray
 
 from delayzero.delays.actions import copied
-from delayzero.delays.channel import Channel, resolve_law
+from delayzero.delays.channel import Channel, delay_wrappers, resolve_law
 from delayzero.delays.episodes import (
     EpisodeEnds,
     autoreset_mode,
@@ -34,8 +34,9 @@ class Inbox:
         shown: The time of the observation that the agent sees; 0 until another arrives.
     """
 
-    def __init__(self, law: Law, rule: str, max_delay: int, seed: int | None) -> None:
-        self.channel = Channel(law, rule, max_delay, seed)
+    def __init__(self, law: Law, rule: str, max_delay: int, seed: int | None, number: int) -> None:
+        self.channel = Channel(law, rule, max_delay, seed, number)
+        self._goes_back = rule == "lag-index"
         self.shown = 0
         self._newest = 0
         self._rewards: deque[tuple[int, Any]] = deque()
@@ -88,12 +89,14 @@ class Inbox:
 
     def _send(self, observation: Any, action: Any) -> None:
         self.channel.observe(observation, action)
-        self.shown = max(self.channel.decide(observation, action), 0)
+        time = self.channel.decide(observation, action)
+        if time >= 0 or self._goes_back:  # there is nothing before the first observation
+            self.shown = max(time, 0)
         self._newest = max(self._newest, self.shown)
 
     @staticmethod
     def _sum(rewards: list[Any], like: Any) -> Any:
-        return sum(rewards[1:], rewards[0]) if rewards else type(like)(0)
+        return sum(rewards[1:], rewards[0]) if rewards else 0 * like
 
 
 class DelayedObservation(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
@@ -138,7 +141,7 @@ class DelayedObservation(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstr
             self, law=recorded_law(self.law), rule=rule, max_delay=max_delay, seed=seed
         )
         gym.Wrapper.__init__(self, env)
-        self._inbox = Inbox(self.law, rule, self.max_delay, seed)
+        self._inbox = Inbox(self.law, rule, self.max_delay, seed, delay_wrappers(env))
         self._places = self._inbox.channel.schedule.places
         self._packets: list[Any] = [None] * self._places  # a ring of the latest observations
 
@@ -215,9 +218,15 @@ class DelayedObservationVector(
         )
         VectorWrapper.__init__(self, env)
         self._autoreset = autoreset_mode(env)
-        self._ends = EpisodeEnds(life_loss_info)
+        self._ends = EpisodeEnds(env, life_loss_info)
         self._inboxes = [
-            Inbox(self.law, rule, self.max_delay, None if seed is None else seed + i)
+            Inbox(
+                self.law,
+                rule,
+                self.max_delay,
+                None if seed is None else seed + i,
+                delay_wrappers(env),
+            )
             for i in range(env.num_envs)
         ]
         self._rows = np.arange(env.num_envs)
@@ -242,7 +251,7 @@ class DelayedObservationVector(
                 inbox.channel.reseed(row_seed)
         if self._packets is None:
             self._packets = _empty_rings(observations, self._places)
-        self._ends.begin(info)
+        self._ends.begin(info, mask)
         self._begin_episodes(mask, observations)
         self._store(observations, np.flatnonzero(mask))
         self._ended &= ~mask
@@ -259,8 +268,12 @@ class DelayedObservationVector(
         rewards = np.array(rewards)
         for row in np.flatnonzero(~self._ended).tolist():
             inbox = self._inboxes[row]
-            last = take_rows(observations, row) if final is None or not done[row] else final[row]
-            rewards[row] = inbox.receive(rewards[row], last, actions[row])
+            if self.law.closed_loop:
+                source = observations if final is None or not done[row] else final
+                last = take_rows(source, row)
+                rewards[row] = inbox.receive(rewards[row], last, take_rows(actions, row))
+            else:
+                rewards[row] = inbox.receive(rewards[row])
             if done[row]:
                 rewards[row] = inbox.flush(rewards[row])
             elif lost[row]:

@@ -21,23 +21,25 @@ class DelayStream:
     is a handful of numbers (:meth:`state`), whatever the law.
     """
 
-    def __init__(self, law: Law, seed: int, max_delay: int | None = None) -> None:
+    def __init__(self, law: Law, seed: int, max_delay: int | None = None, number: int = 0) -> None:
         """Begin a stream.
 
         Args:
             law: The law, in steps.
             seed: Equal seeds give equal delays.
             max_delay: What the delays are checked against; the law's own bound if not given.
+            number: Tells apart several streams with the same seed, such as those of two wrappers.
         """
         self.law = law
         self._closed_loop = law.closed_loop
+        self._number = number
         self.max_delay = law.max_delay if max_delay is None else max_delay
         self.reseed(seed)
 
     def reseed(self, seed: int) -> None:
         """Begin anew from a seed."""
-        if seed < 0:
-            raise DelayError(f"the seed should be 0 or more, not {seed}")
+        if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
+            raise DelayError(f"the seed should be a whole number, 0 or more, not {seed!r}")
         self._seed = int(seed)
         self._load(block=0, memory=None)
 
@@ -112,6 +114,7 @@ class DelayStream:
         return delay + int(extra)
 
     def _rng(self, key: tuple[int, ...]) -> np.random.Generator:
+        key = (self._number, *key)
         return np.random.default_rng(np.random.SeedSequence(self._seed, spawn_key=key))
 
     def _check(self, delay: Any) -> None:

@@ -61,7 +61,7 @@ LAWS: dict[str, type[Law]] = {
     )
 }
 
-_PLUS = re.compile(r"(?<!\de)\+")  # not the plus of 1e+20
+_PLUS = re.compile(r"(?<!\d[eE])\+")  # not the plus of 1e+20
 _PERIOD = re.compile(r"(?P<period>[^,]*?)ms(?:,max=(?P<limit>.*))?")
 
 

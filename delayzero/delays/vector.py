@@ -13,12 +13,13 @@ from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
-from delayzero.delays.actions import PendingEncoder, default_action, is_array_space
-from delayzero.delays.channel import Channel, resolve_law
+from delayzero.delays.actions import PendingEncoder, admitted, default_action, is_array_space
+from delayzero.delays.channel import Channel, delay_wrappers, resolve_law
 from delayzero.delays.episodes import (
     EpisodeEnds,
     Mask,
     autoreset_mode,
+    checked_mask,
     reset_mask,
     row_seeds,
     take_rows,
@@ -29,6 +30,7 @@ from delayzero.delays.execution import (
     check_choices,
     observed,
     observed_space,
+    recorded_actions,
     recorded_law,
 )
 from delayzero.delays.law import DelayError, Law
@@ -86,17 +88,18 @@ class DelayedExecutionVector(
             self,
             law=recorded_law(self.law),
             rule=rule,
-            initial_actions=initial_actions,
+            initial_actions=recorded_actions(initial_actions),
             reveal=reveal,
             observe=observe,
             max_delay=max_delay,
             seed=seed,
             life_loss_info=life_loss_info,
+            _disable_deepcopy=True,  # an agent's method may plan the initial queue
         )
         VectorWrapper.__init__(self, env)
         self.rule, self.reveal, self.observe = rule, reveal, observe
         self._autoreset = autoreset_mode(env)
-        self._ends = EpisodeEnds(life_loss_info)
+        self._ends = EpisodeEnds(env, life_loss_info)
         space = env.single_action_space
         if not is_array_space(space) or env.action_space != batch_space(space, env.num_envs):
             raise DelayError(
@@ -104,8 +107,9 @@ class DelayedExecutionVector(
                 f"action for each of the {env.num_envs} environments, not {env.action_space}"
             )
         self._closed_loop = self.law.closed_loop
+        number = delay_wrappers(env)
         self._channels = [
-            Channel(self.law, rule, self.max_delay, None if seed is None else seed + i)
+            Channel(self.law, rule, self.max_delay, None if seed is None else seed + i, number)
             for i in range(env.num_envs)
         ]
         self._rows = np.arange(env.num_envs)
@@ -115,7 +119,7 @@ class DelayedExecutionVector(
         self._actions: NDArray[Any] = np.zeros(shape, space.dtype)  # rings of the latest decisions
         self._initial = default_action(space) if initial_actions is None else initial_actions
         if not callable(self._initial):
-            self._queues(self._initial, env.num_envs)
+            self._initial = self._queues(self._initial, env.num_envs)
         self._encoder = PendingEncoder(space, self.max_delay) if observe == "pending" else None
         self.single_observation_space = observed_space(
             env.single_observation_space, observe, self._encoder
@@ -143,7 +147,7 @@ class DelayedExecutionVector(
         ):
             if chosen and row_seed is not None:
                 channel.reseed(row_seed)
-        self._ends.begin(info)
+        self._ends.begin(info, mask)
         self._begin_episodes(mask)
         self._ended &= ~mask
         known = self._known()
@@ -161,7 +165,7 @@ class DelayedExecutionVector(
         Returns:
             The observations and the delay's part of ``info``, as they are now.
         """
-        rows = self._rows if mask is None else np.flatnonzero(mask)
+        rows = self._rows if mask is None else np.flatnonzero(checked_mask(mask, self.num_envs))
         for row in rows:
             time = self._channels[row].schedule.time
             if self._observations is None or self._ended[row]:
@@ -182,15 +186,15 @@ class DelayedExecutionVector(
         decision_times = self._decide(actions, ran)
         executed = self._actions[self._rows, decision_times % self._places]
         executed[self._ended] = actions[self._ended]  # ignored: these are reset by this call
-        observations, rewards, terminated, truncated, info = self.env.step(executed)
+        observations, rewards, terminated, truncated, info = self.env.step(executed.copy())
         self._observations = observations
         done = self._ends.true_ends(terminated, truncated, info, self._ended)
         same_step = self._autoreset == AutoresetMode.SAME_STEP
         if self._closed_loop:
             self._show(actions, ran, info.get("final_obs") if same_step else None, done)
         info = {**info, **self._outcome(executed, decision_times, ran)}
-        if same_step and done.any():
-            self._finish(info, done)
+        if same_step and "final_obs" in info:
+            self._finish(info, np.logical_or(terminated, truncated))
         begun = done if same_step else self._ended
         if begun.any():
             self._begin_episodes(begun)
@@ -226,7 +230,10 @@ class DelayedExecutionVector(
                 f"environments {np.flatnonzero(self._ended).tolist()} have ended; call "
                 "reset(options={'reset_mask': mask}) with True for them"
             )
-        array = np.asarray(actions)
+        try:
+            array = np.asarray(actions)
+        except ValueError:
+            raise gym.error.InvalidAction(f"the actions {actions!r} are no array") from None
         if self._all_valid(array):
             return array
         if array.shape[:1] != (self.num_envs,):
@@ -234,19 +241,23 @@ class DelayedExecutionVector(
                 f"{self.num_envs} actions are needed, one for each environment; "
                 f"these have shape {array.shape}"
             )
-        for row, action in enumerate(array):
-            if not self.single_action_space.contains(action):
+        space = self.env.single_action_space
+        rows = [admitted(space, action) for action in array]
+        for row, action in enumerate(rows):
+            if action is None:
                 raise gym.error.InvalidAction(
-                    f"the action {action!r} of environment {row} is not in "
-                    f"{self.single_action_space}"
+                    f"the action {array[row]!r} of environment {row} is not in {space}"
                 )
-        return array.astype(self._actions.dtype)
+        return np.array(rows, self._actions.dtype)
 
     def _all_valid(self, actions: NDArray[Any]) -> bool:
         """What ``action_space.contains`` tests, quickly for Discrete actions."""
         space = self.env.single_action_space
-        if not isinstance(space, spaces.Discrete) or actions.dtype.kind not in "iu":
-            return self.env.action_space.contains(actions)
+        if not isinstance(space, spaces.Discrete):
+            same = actions.dtype == self._actions.dtype
+            return same and self.env.action_space.contains(actions)
+        if actions.dtype.kind not in "iu":
+            return False
         first, last = space.start, space.start + space.n - 1
         return actions.shape == self._rows.shape and bool(
             actions.min() >= first and actions.max() <= last
@@ -279,7 +290,7 @@ class DelayedExecutionVector(
         if callable(self._initial):
             queues = self._queues(self._initial(take_rows(self._observations, rows)), len(rows))
         else:
-            queues = self._queues(self._initial, self.num_envs)[rows]
+            queues = self._initial[rows]
         self._fill(rows, queues)
 
     def _queues(self, actions: Any, count: int) -> NDArray[Any]:
@@ -293,10 +304,11 @@ class DelayedExecutionVector(
                 f"initial actions of shape {array.shape}; they should be one action {shape}, "
                 f"one queue {wanted[1:]}, or one for each environment {wanted}"
             )
-        for action in array.reshape(-1, *shape):
-            if not space.contains(action):
+        rows = [admitted(space, action) for action in array.reshape(-1, *shape)]
+        for action, admissible in zip(array.reshape(-1, *shape), rows, strict=True):
+            if admissible is None:
                 raise DelayError(f"initial action {action!r} is not in {space}")
-        return np.broadcast_to(array, wanted)
+        return np.broadcast_to(np.array(rows, self._actions.dtype).reshape(array.shape), wanted)
 
     def _fill(self, rows: NDArray[Any], queues: NDArray[Any]) -> None:
         """Write initial queues into the ring: the decisions of the times -M .. -1."""

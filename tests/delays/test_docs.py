@@ -27,7 +27,7 @@ def test_docstrings(module):
 
 def test_first_example(capsys):
     exec(BLOCKS[0], {})
-    assert capsys.readouterr().out == "5 [0 0 0 0 0]\n0 -5\n"
+    assert capsys.readouterr().out == "5 5\n0 -5\n"
 
 
 def test_stable_baselines3_example():

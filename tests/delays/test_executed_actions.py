@@ -58,7 +58,7 @@ def test_action_that_runs_is_the_one_decided_then(rule, script):
         known = max_delay if rule == "fixed" else delay
         assert info["delay"] == known
         pending = [action_of(decided, max_delay) for decided in simulator.pending(known)]
-        assert info["pending"].tolist() == pending
+        assert list(info["pending"]) == pending
         *_, info = env.step(action_of(time, max_delay))
         decided = simulator.push(known)
         assert info["decision_time"] == decided

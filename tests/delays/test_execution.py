@@ -2,13 +2,21 @@
 
 import copy
 import pickle
+import threading
 
 import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium import spaces
 
-from delayzero.delays import RULES, Callback, DelayedExecution, DelayError, Walk
+from delayzero.delays import (
+    RULES,
+    Callback,
+    DelayedExecution,
+    DelayedObservation,
+    DelayError,
+    Walk,
+)
 
 from .rollouts import assert_equal, rollout
 
@@ -141,7 +149,7 @@ def test_initial_queue_from_the_first_observation_and_from_the_agent():
     np.testing.assert_array_equal(seen[0], observation)
     again, info = env.set_initial_actions([1, 0])
     np.testing.assert_array_equal(again, observation)
-    assert info["pending"].tolist() == [1, 0]
+    assert list(info["pending"]) == [1, 0]
     assert env.step(0)[-1]["executed_action"] == 1
     env.reset()
     assert env.step(1)[-1]["executed_action"] == 0  # of this episode only
@@ -149,7 +157,7 @@ def test_initial_queue_from_the_first_observation_and_from_the_agent():
 
 def test_initial_queue_errors():
     cartpole = gym.make("CartPole-v1")
-    with pytest.raises(DelayError, match=r"2 initial actions.*M = 3"):
+    with pytest.raises(DelayError, match=r"as 2 actions.*M = 3"):
         DelayedExecution(cartpole, "constant:3", initial_actions=[0, 1])
     with pytest.raises(DelayError, match="initial action 1, 2, is not in Discrete"):
         DelayedExecution(cartpole, "constant:3", initial_actions=[0, 2, 0])
@@ -168,10 +176,10 @@ def test_keep_pending_does_not_clear_the_queue():
     env.step(1)
     env.step(1)
     _, info = env.reset(options={"keep_pending": True})
-    assert info["pending"].tolist() == [1, 1]
+    assert list(info["pending"]) == [1, 1]
     assert env.step(0)[-1]["decision_time"] == 0
     _, info = env.reset()
-    assert info["pending"].tolist() == [0, 0]
+    assert list(info["pending"]) == [0, 0]
 
 
 def test_queue_survives_a_life_loss_ended_by_a_wrapper_outside():
@@ -197,7 +205,7 @@ def test_queue_survives_a_life_loss_ended_by_a_wrapper_outside():
         result = env.step(1)
     assert result[2]
     _, info = env.reset()
-    assert info["pending"].tolist() == [1, 0]  # the last decision and the step at the life loss
+    assert list(info["pending"]) == [1, 0]  # the last decision and the step at the life loss
 
 
 def test_reveal_after_shows_the_last_delay_and_the_whole_queue():
@@ -205,11 +213,11 @@ def test_reveal_after_shows_the_last_delay_and_the_whole_queue():
     env = DelayedExecution(gym.make("CartPole-v1"), law, reveal="after", initial_actions=[0, 1, 0])
     _, info = env.reset(seed=0)
     assert info["delay"] == 3
-    assert info["pending"].tolist() == [0, 1, 0]
+    assert list(info["pending"]) == [0, 1, 0]
     info = env.step(1)[-1]  # z_0 = 3
-    assert (info["delay"], info["pending"].tolist()) == (3, [1, 0, 1])
+    assert (info["delay"], list(info["pending"])) == (3, [1, 0, 1])
     info = env.step(1)[-1]  # z_1 = 2
-    assert (info["delay"], info["pending"].tolist()) == (2, [0, 1, 1])
+    assert (info["delay"], list(info["pending"])) == (2, [0, 1, 1])
 
 
 def test_reveal_never_hides_delay_and_queue():
@@ -293,7 +301,7 @@ def test_composite_actions_pass_through():
         DelayedExecution(Still(), "constant:1")
     env = DelayedExecution(Still(), "constant:1", initial_actions=first)
     _, info = env.reset()
-    assert_equal(info["pending"], [first])
+    assert_equal(info["pending"], (first,))
     second = {"go": 0, "aim": np.ones(2, np.float32)}
     env.step(second)
     assert_equal(env.unwrapped.ran, first)
@@ -401,3 +409,65 @@ def test_spec_makes_the_same_wrapper_again():
         rollout(env, actions, seed=1), rollout(again, actions, seed=1), strict=True
     ):
         assert_equal(left, right)
+
+
+def test_wrappers_of_a_stack_draw_different_delays():
+    env = DelayedExecution(
+        DelayedObservation(DelayedExecution(gym.make("CartPole-v1"), "uniform:0-9"), "uniform:0-9"),
+        "uniform:0-9",
+    )
+    inner = env.env.env
+    paths = []
+    for seed in range(40):
+        _, info = env.reset(seed=seed)
+        paths.append((info["delay"], inner._channel.delay, env.env._inbox.channel.last_delay))
+    correlation = np.corrcoef(np.array(paths).T)
+    assert np.abs(correlation - np.eye(3)).max() < 0.6
+
+
+def test_environment_may_change_the_action_that_it_gets():
+    class Doubles(gym.Wrapper):
+        def step(self, action):
+            action *= 2
+            return self.env.step(action)
+
+    env = DelayedExecution(Doubles(gym.make("Pendulum-v1")), Walk(5, up=1.0, down=0.0, start=0))
+    env.reset(seed=0)
+    executed = [env.step(np.array([0.1]))[-1]["executed_action"] for _ in range(6)]
+    np.testing.assert_allclose(executed, np.full((6, 1), 0.1), rtol=1e-6)
+
+
+def test_an_agents_method_may_plan_the_queue():
+    class Agent:
+        def __init__(self):
+            self.lock = threading.Lock()
+
+        def plan(self, observation):
+            return [1, 0]
+
+    env = DelayedExecution(gym.make("CartPole-v1"), "constant:2", initial_actions=Agent().plan)
+    assert env.reset(seed=0)[1]["pending"] == (1, 0)
+
+
+@pytest.mark.parametrize("action", [1, np.int8(1), np.array(1), True])
+def test_executed_action_has_the_type_of_the_space(action):
+    env = DelayedExecution(gym.make("CartPole-v1"), "constant:0")
+    env.reset(seed=0)
+    assert type(env.step(action)[-1]["executed_action"]) is np.int64
+
+
+def test_keep_pending_with_a_seed_draws_anew():
+    env = DelayedExecution(gym.make("CartPole-v1"), "walk:2")
+    env.reset(seed=0)
+    env.step(1)
+    _, info = env.reset(seed=1, options={"keep_pending": True})
+    assert info["delay"] == 2
+    assert info["pending"] == (0, 1)
+
+
+def test_what_is_no_law_is_refused():
+    for law in (5, None, Walk):
+        with pytest.raises(DelayError, match="a delay law or its text"):
+            DelayedExecution(gym.make("CartPole-v1"), law)
+    with pytest.raises(DelayError, match="seed should be a whole number"):
+        DelayedExecution(gym.make("CartPole-v1"), "walk:5", seed="a")

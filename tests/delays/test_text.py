@@ -561,7 +561,7 @@ def test_max_delay_leaves_a_bounded_law_as_it_is():
 
 @pytest.mark.parametrize("law", ["walk:5", Walk(5), "constant:2+uniform:0-3", "4g"])
 def test_max_delay_too_small_for_the_law(law):
-    with pytest.raises(DelayError, match="more than max_delay=4; give max_delay="):
+    with pytest.raises(DelayError, match="more than max_delay=4; allow "):
         resolve_law(law, 4)
 
 

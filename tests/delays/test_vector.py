@@ -78,7 +78,8 @@ def assert_known(info, i, expected):
     assert info["delay"][i] == expected["delay"]
     assert info["pending_mask"][i].sum() == length
     assert info["pending_mask"][i, :length].all()
-    np.testing.assert_array_equal(info["pending"][i, :length], expected["pending"])
+    for action, promised in zip(info["pending"][i], expected["pending"], strict=False):
+        np.testing.assert_array_equal(action, promised)
     assert not info["pending"][i, length:].any()
 
 
@@ -211,8 +212,10 @@ def test_queue_survives_a_life_loss_and_not_the_end_of_a_game(mode, life_loss_in
     assert games >= 2
 
 
-def test_lost_lives_reported_as_ends_are_noticed():
-    vector = DelayedExecutionVector(breakout(life_loss_info=True), "constant:3")
+@pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP])
+def test_lost_lives_reported_as_ends_are_noticed(mode):
+    env = breakout(life_loss_info=True, autoreset_mode=mode)
+    vector = DelayedExecutionVector(env, "constant:3")
     vector.reset(seed=0)
 
     def play():
@@ -221,7 +224,13 @@ def test_lost_lives_reported_as_ends_are_noticed():
 
     with pytest.raises(DelayError, match="give life_loss_info=True"):
         play()
-    vector = DelayedExecutionVector(cartpoles(), "constant:3", life_loss_info=True)
+    with pytest.raises(DelayError, match="play on after a lost life"):
+        DelayedExecutionVector(cartpoles(), "constant:3", life_loss_info=True)
+    vector = DelayedExecutionVector(
+        gym.make_vec("CartPole-v1", N, vectorization_mode="vector_entry_point"),
+        "constant:3",
+        life_loss_info=True,
+    )
     with pytest.raises(DelayError, match="report 'lives'"):
         vector.reset(seed=0)
 
@@ -322,3 +331,49 @@ def test_no_delay_is_the_bare_environment_bit_for_bit():
     for _ in range(60):
         actions = rng.integers(0, 6, 2)
         assert_equal(bare.step(actions)[:4], wrapped.step(actions)[:4])
+
+
+def test_short_games_and_true_resets_raise_no_alarm():
+    for kwargs in ({"max_num_frames_per_episode": 20}, {"episodic_life": True}):
+        vector = DelayedExecutionVector(breakout(noop_max=30, **kwargs), "constant:2")
+        vector.reset(seed=0)
+        ends = 0
+        for step in range(300):
+            _, _, terminated, truncated, _ = vector.step(np.full(2, 1 if step % 5 == 0 else 3))
+            ends += (terminated | truncated).sum()
+        assert ends > 3
+
+
+def test_actions_come_in_any_type_of_their_kind():
+    vector = DelayedExecutionVector(cartpoles(env_id="Pendulum-v1"), "constant:1")
+    vector.reset(seed=0)
+    vector.step(np.full((N, 1), 0.25))  # float64
+    info = vector.step([[0.5]] * N)[-1]
+    assert info["executed_action"].dtype == np.float32
+    assert (info["executed_action"] == 0.25).all()
+    for mask in ([0, 2, 1], [True]):
+        with pytest.raises(DelayError, match="mask of 3 booleans"):
+            vector.set_initial_actions(0.0, mask=np.array(mask))
+    with pytest.raises(gym.error.InvalidAction, match="no array"):
+        vector.step([[0.5], [[0.1]], 0])
+    with pytest.raises(DelayError, match="keep_pending is for single"):
+        vector.reset(options={"keep_pending": True})
+
+
+def test_singles_in_gymnasiums_own_vector_environment():
+    envs = gym.make_vec(
+        "CartPole-v1",
+        N,
+        vectorization_mode="sync",
+        wrappers=[lambda env: DelayedExecution(env, "uniform:0-5")],
+    )
+    _, info = envs.reset(seed=0)
+    for _ in range(30):
+        assert [len(pending) for pending in info["pending"]] == info["delay"].tolist()
+        info = envs.step(np.ones(N, int))[-1]
+
+
+def test_state_of_another_delay_is_refused():
+    state = DelayedExecutionVector(cartpoles(), "uniform:0-5").delay_state()
+    with pytest.raises(DelayError, match="law 'uniform:0-5' can't be restored to 'walk:5'"):
+        DelayedExecutionVector(cartpoles(), "walk:5").restore_delay_state(state)
