@@ -20,7 +20,9 @@ def is_array_space(space: spaces.Space[Any]) -> bool:
 
 
 def copied(value: Any) -> Any:
-    """A copy of an observation that later changes by others do not reach."""
+    """A copy of an action or observation that later changes by others do not reach."""
+    if isinstance(value, (np.generic, int)):  # can't be changed
+        return value
     return value.copy() if isinstance(value, np.ndarray) else deepcopy(value)
 
 

@@ -169,13 +169,13 @@ class DelayedExecution(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruc
         decision_time = channel.decide(self._observation, action)
         executed = self._actions[decision_time % self._places]
         # The environment gets a copy: it may change it, and the action may run again.
-        observation, reward, terminated, truncated, info = self.env.step(deepcopy(executed))
+        observation, reward, terminated, truncated, info = self.env.step(copied(executed))
         self._observation = copied(observation) if self._closed_loop else observation
         channel.observe(observation, action)
         info = {
             **info,
             **self._known(),
-            "executed_action": deepcopy(executed),
+            "executed_action": copied(executed),
             "decision_time": decision_time,
             "dropped": channel.schedule.dropped,
             "repeated": channel.schedule.repeated,
@@ -218,7 +218,8 @@ class DelayedExecution(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruc
         if self.reveal == "never":
             return {}
         delay = self._channel.delay if self.reveal == "before" else self._channel.last_delay
-        return {"delay": delay, "pending": tuple(deepcopy(self._pending()))}
+        pending = self._pending()
+        return {"delay": delay, "pending": tuple(map(copied, pending) if self._shape else pending)}
 
     def _observed(self, observation: Any) -> Any:
         """The observation as the agent gets it: with the delay and the queue, if asked for."""
