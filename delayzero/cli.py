@@ -34,6 +34,7 @@ class Verb:
 
 VERBS: dict[str, Verb] = {
     "delays": Verb("delayzero.delays.cli:main", "look at delay laws; measure a real network"),
+    "theory": Verb("delayzero.tabular.theory:main", "the paper's theorems, computed exactly"),
     "demo": Verb("delayzero.demo:main", "CartPole under delay: ignoring it, and predicting"),
 }
 

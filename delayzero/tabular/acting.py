@@ -1,0 +1,128 @@
+"""Ways of acting under delay, as policies of (state, queue, delay), and what they are worth."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from delayzero.tabular.mdp import SEDMDP, Array, is_exact
+from delayzero.tabular.solve import Solution, best, evaluate, solve_augmented, solve_undelayed
+
+Policy = Callable[[int], Array]
+"""By time: decisions ``[S, A^M, M + 1]``, or distributions over them ``[S, A^M, M + 1, A]``."""
+
+
+def beliefs(problem: SEDMDP) -> Array:
+    """The law of the state that the coming decision meets: ``[S, A^M, M + 1, S]``.
+
+    The present state rolled through the first z actions of the queue.
+    """
+    mdp, count = problem.mdp, problem.max_delay + 1
+    problem.check_size("the beliefs", mdp.states**2 * problem.queues * count)
+    rolled = np.zeros((mdp.states, problem.queues, mdp.states), dtype=mdp.transitions.dtype)
+    for state in range(mdp.states):
+        rolled[state, :, state] += 1
+    result = [rolled]
+    for slot in range(problem.max_delay):
+        step = mdp.transitions[:, problem.queue_slots[:, slot]]  # [S, A^M, S]
+        parts = [rolled[:, :, s, None] * step[None, s] for s in range(mdp.states)]
+        rolled = np.sum(parts, axis=0)
+        result.append(rolled)
+    return np.stack(result, axis=2)
+
+
+def predicted_states(problem: SEDMDP) -> Array:
+    """The most likely state that the coming decision meets, ``[S, A^M, M + 1]``."""
+    return best(beliefs(problem))
+
+
+def _by_delay(problem: SEDMDP, of_delay: Callable[[int], Array]) -> Array:
+    """A table whose slice at delay z is ``of_delay(z)``, ``[S, A^M, ...]``."""
+    return np.stack([of_delay(delay) for delay in range(problem.max_delay + 1)], axis=2)
+
+
+def oblivious(problem: SEDMDP) -> Policy:
+    """Act as if there were no delay: the undelayed optimum at the present state."""
+    solution = solve_undelayed(problem.mdp)
+    shape = (problem.mdp.states, problem.queues, problem.max_delay + 1)
+    return lambda time: np.broadcast_to(solution.greedy(time)[:, None, None], shape)
+
+
+def at_most_likely(problem: SEDMDP) -> Policy:
+    """The undelayed optimum at the most likely predicted state, as DEZ and MBS act."""
+    solution, predicted = solve_undelayed(problem.mdp), predicted_states(problem)
+    return lambda time: _by_delay(
+        problem, lambda delay: solution.greedy(time + delay)[predicted[:, :, delay]]
+    )
+
+
+def at_sampled(problem: SEDMDP) -> Policy:
+    """The undelayed optimum at one state drawn from the belief."""
+    solution, belief = solve_undelayed(problem.mdp), beliefs(problem)
+    choices = np.eye(problem.mdp.actions, dtype=int)
+    return lambda time: _by_delay(
+        problem, lambda delay: np.dot(belief[:, :, delay], choices[solution.greedy(time + delay)])
+    )
+
+
+def averaged(problem: SEDMDP) -> Policy:
+    """The best action for the undelayed Q averaged over the belief."""
+    solution, belief = solve_undelayed(problem.mdp), beliefs(problem)
+    return lambda time: _by_delay(
+        problem, lambda delay: best(np.dot(belief[:, :, delay], solution.at(time + delay)))
+    )
+
+
+WAYS: dict[str, Callable[[SEDMDP], Policy]] = {
+    "oblivious": oblivious,
+    "at the most likely state": at_most_likely,
+    "at a sampled state": at_sampled,
+    "Q averaged over the belief": averaged,
+}
+
+
+def solve_unseen(problem: SEDMDP) -> Any:
+    """The optimum of an agent that decides before it sees z_t (it has seen all earlier delays)."""
+    mdp, delays, count = problem.mdp, problem.delays, problem.max_delay + 1
+    if mdp.horizon is None:
+        raise ValueError("the optimum without seeing the delay is computed for a horizon")
+    problem.check_size("the augmented problem", mdp.states * problem.queues * count * mdp.actions)
+    executed, left = problem.moves
+    values = np.zeros((mdp.states, problem.queues, count), dtype=mdp.transitions.dtype)
+    for time in range(mdp.horizon - 1, -1, -1):
+        # By the delay z_t of this decision, which is the last one seen at the next.
+        by_delay = []
+        for delay in range(count):
+            after = mdp.rewards[:, :, None] + mdp.discount * np.tensordot(
+                mdp.transitions, values[:, :, delay], axes=(2, 0)
+            )
+            by_delay.append(after[:, executed[delay], left[delay]])
+        q = np.stack(by_delay, axis=-1)  # [S, A^M, A, z_t]
+        if time == 0:
+            first = np.dot(q, delays.first).max(axis=-1)
+            return np.dot(mdp.initial, first[:, problem.default_number])
+        values = np.stack(
+            [np.dot(q, delays.kernel[last]).max(axis=-1) for last in range(count)], axis=-1
+        )
+    raise AssertionError("a horizon has at least one step")
+
+
+def values_of_acting(problem: SEDMDP) -> dict[str, Any]:
+    """What each way of acting is worth, with the undelayed optimum and the augmented ones."""
+    optimum: Solution = solve_augmented(problem)
+    values: dict[str, Any] = {
+        "undelayed optimum": solve_undelayed(problem.mdp).value,
+        "optimum (state, queue, delay)": optimum.value,
+    }
+    if problem.mdp.horizon is not None:
+        values["optimum that does not see z_t"] = solve_unseen(problem)
+    for name, way in WAYS.items():
+        values[name] = evaluate(problem, way(problem))
+    shape = (problem.mdp.states, problem.queues, problem.max_delay + 1, problem.mdp.actions)
+    one = Fraction(1) if is_exact(problem.mdp.transitions) else 1.0
+    uniform = np.full(shape, one / problem.mdp.actions)
+    values["random"] = evaluate(problem, lambda time: uniform)
+    return values

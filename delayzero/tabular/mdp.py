@@ -1,0 +1,304 @@
+"""Finite MDPs, finite delay processes, and the two together: a SED-MDP."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from delayzero.delays import (
+    Categorical,
+    Constant,
+    DelayError,
+    GilbertElliott,
+    Law,
+    MarkovChain,
+    Uniform,
+    Walk,
+    parse,
+)
+
+Array = NDArray[Any]
+"""Floats, or Fractions in an array of objects: every function here takes both."""
+
+LIMIT = 20_000_000
+"""The most numbers that an array of a solver may have; larger problems are refused."""
+
+
+class ProblemSizeError(ValueError):
+    """A finite problem is not consistent, or larger than the limit."""
+
+
+def exact(values: Any) -> Array:
+    """Numbers as an array of Fractions; floats are taken for the decimals that they print as."""
+    fractions: Array = np.vectorize(_fraction, otypes=[object])(np.asarray(values, dtype=object))
+    return fractions
+
+
+def _fraction(value: Any) -> Fraction:
+    return (
+        Fraction(repr(float(value))) if isinstance(value, (float, np.floating)) else Fraction(value)
+    )
+
+
+def is_exact(array: Array) -> bool:
+    """Whether an array holds Fractions."""
+    return array.dtype == object
+
+
+@dataclass(frozen=True, eq=False)
+class MDP:
+    """A finite MDP with a horizon or a discount.
+
+    Attributes:
+        transitions: P, the probability of each next state, ``[S, A, S]``.
+        rewards: r, the expected reward, ``[S, A]``.
+        initial: mu, the distribution of the first state, ``[S]``.
+        horizon: How many steps an episode has; None for the discounted, endless problem.
+        discount: gamma; 1 is for finite horizons.
+    """
+
+    transitions: Array
+    rewards: Array
+    initial: Array
+    horizon: int | None = None
+    discount: Any = 1
+
+    def __post_init__(self) -> None:
+        states, actions = np.shape(self.rewards)
+        if np.shape(self.transitions) != (states, actions, states):
+            raise ProblemSizeError(
+                f"transitions of shape {np.shape(self.transitions)}; rewards of shape "
+                f"{(states, actions)} go with {(states, actions, states)}"
+            )
+        if np.shape(self.initial) != (states,):
+            raise ProblemSizeError(f"the initial distribution should have {states} entries")
+        check_distributions("transitions", self.transitions)
+        check_distributions("the initial distribution", self.initial)
+        if self.horizon is None and not 0 <= self.discount < 1:
+            raise ProblemSizeError("an endless problem needs a discount below 1, or give a horizon")
+        if self.horizon is not None and self.horizon < 1:
+            raise ProblemSizeError(f"the horizon should be at least 1, not {self.horizon}")
+
+    @property
+    def states(self) -> int:
+        """How many states there are, S."""
+        return int(np.shape(self.rewards)[0])
+
+    @property
+    def actions(self) -> int:
+        """How many actions there are, A."""
+        return int(np.shape(self.rewards)[1])
+
+    def exact(self) -> MDP:
+        """The same problem in Fractions."""
+        return MDP(
+            exact(self.transitions),
+            exact(self.rewards),
+            exact(self.initial),
+            self.horizon,
+            _fraction(self.discount),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class DelayProcess:
+    """A finite Markov process of delays on 0 .. M.
+
+    Attributes:
+        first: The distribution of z_0, ``[M + 1]``.
+        kernel: K, the distribution of z_t given z_{t-1}, ``[M + 1, M + 1]``.
+    """
+
+    first: Array
+    kernel: Array
+
+    def __post_init__(self) -> None:
+        count = len(self.first)
+        if np.shape(self.kernel) != (count, count):
+            raise ProblemSizeError(f"the kernel should be {count} x {count}")
+        check_distributions("the first delay", self.first)
+        check_distributions("the kernel of the delays", self.kernel)
+
+    @property
+    def max_delay(self) -> int:
+        """The largest delay, M."""
+        return len(self.first) - 1
+
+    @classmethod
+    def from_law(cls, law: Law | str) -> DelayProcess:
+        """The process of a law of :mod:`delayzero.delays`, in Fractions.
+
+        Raises:
+            DelayError: The law is not a finite Markov process of its delays.
+        """
+        law = parse(law) if isinstance(law, str) else law
+        match law:
+            case Constant():
+                return _independent({law.delay: 1})
+            case Uniform():
+                values = range(law.low, law.high + 1)
+                return _independent(dict.fromkeys(values, Fraction(1, len(values))))
+            case Categorical():
+                weights = [_fraction(p) for p in law.probabilities]
+                shares = [weight / sum(weights) for weight in weights]
+                return _independent(dict(zip(law.delays, shares, strict=True)))
+            case Walk():
+                return _walk(law)
+            case MarkovChain():
+                matrix = [[_fraction(p) for p in row] for row in law.matrix]
+                begin = law.delays[0] if law.start is None else law.start
+                return _chain(law.delays, matrix, begin)
+            case GilbertElliott() if law.lost is None and law.good == law.bad:
+                return _independent({law.good: 1})
+            case GilbertElliott() if law.lost is None:
+                p, r = _fraction(law.p), _fraction(law.r)
+                return _chain((law.good, law.bad), [[1 - p, p], [r, 1 - r]], law.good)
+        raise DelayError(
+            f"'{law}' is no finite Markov process of its delays; valid: constant, uniform, "
+            "categorical, walk, markov, and gilbert-elliott without losses"
+        )
+
+    def as_float(self) -> DelayProcess:
+        """The same process in floats."""
+        return DelayProcess(self.first.astype(float), self.kernel.astype(float))
+
+
+def _independent(weights: dict[int, Any]) -> DelayProcess:
+    first = np.full(max(weights) + 1, Fraction(0), dtype=object)
+    for delay, weight in weights.items():
+        first[delay] = Fraction(weight)
+    return DelayProcess(first, np.array([first] * len(first), dtype=object))
+
+
+def _chain(delays: tuple[int, ...], matrix: list[list[Fraction]], begin: int) -> DelayProcess:
+    count = max(delays) + 1
+    kernel = np.full((count, count), Fraction(0), dtype=object)
+    for delay in range(count):  # delays that never occur stay where they are
+        kernel[delay, delay] = Fraction(1)
+    for delay, row in zip(delays, matrix, strict=True):
+        kernel[delay] = Fraction(0)
+        for other, weight in zip(delays, row, strict=True):
+            kernel[delay, other] = weight / sum(row)
+    first = np.full(count, Fraction(0), dtype=object)
+    first[begin] = Fraction(1)
+    return DelayProcess(first, kernel)
+
+
+def _walk(law: Walk) -> DelayProcess:
+    up, down, top = _fraction(law.up), _fraction(law.down), law.limit
+    kernel = np.full((top + 1, top + 1), Fraction(0), dtype=object)
+    for delay in range(top + 1):
+        kernel[delay, min(delay + law.step, top)] += up
+        kernel[delay, max(delay - law.step, 0)] += down
+        kernel[delay, delay] += 1 - up - down
+    first = np.full(top + 1, Fraction(0), dtype=object)
+    first[top if law.start is None else law.start] = Fraction(1)
+    return DelayProcess(first, kernel)
+
+
+@dataclass(frozen=True, eq=False)
+class SEDMDP:
+    """An MDP whose actions are executed late: the stochastic-execution-delay MDP.
+
+    Attributes:
+        mdp: The undelayed problem.
+        delays: The process of the delays, independent of it.
+        default: The default queue, a-bar: the actions that run before a decision has arrived,
+            length M.
+    """
+
+    mdp: MDP
+    delays: DelayProcess
+    default: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.default) != self.delays.max_delay:
+            raise ProblemSizeError(
+                f"a default queue of {len(self.default)} actions for M = {self.delays.max_delay}"
+            )
+        if not all(0 <= action < self.mdp.actions for action in self.default):
+            raise ProblemSizeError(f"the default queue {self.default} has an unknown action")
+
+    @classmethod
+    def make(cls, mdp: MDP, law: Law | str | DelayProcess, default: Any = 0) -> SEDMDP:
+        """From a law (or its text) and one default action or M of them.
+
+        The delays are in Fractions if the MDP is, else in floats.
+        """
+        delays = law if isinstance(law, DelayProcess) else DelayProcess.from_law(law)
+        if not is_exact(mdp.transitions):
+            delays = delays.as_float()
+        queue = (default,) * delays.max_delay if np.ndim(default) == 0 else tuple(default)
+        return cls(mdp, delays, tuple(int(action) for action in queue))
+
+    @property
+    def max_delay(self) -> int:
+        """The largest delay, M."""
+        return self.delays.max_delay
+
+    @property
+    def queues(self) -> int:
+        """How many queues there are, A^M."""
+        return int(self.mdp.actions**self.max_delay)
+
+    @cached_property
+    def moves(self) -> tuple[Array, Array]:
+        """What deciding does to a queue: the action executed, and the queue that is left.
+
+        Queues are numbered with slot 0 as the first digit in base A. Both arrays have the shape
+        ``[M + 1, A^M, A]``: delay, queue, decision.
+        """
+        self.check_size(
+            "the moves of the queue", (self.max_delay + 1) * self.queues * self.mdp.actions
+        )
+        actions, length = self.mdp.actions, self.max_delay
+        slots = self.queue_slots
+        executed = np.zeros((length + 1, self.queues, actions), dtype=np.int64)
+        left = np.zeros_like(executed)
+        for delay in range(length + 1):
+            for decision in range(actions):
+                # Write the decision into the slots z .. M; slot 0 runs.
+                written = np.full((self.queues, length + 1), decision)
+                written[:, :delay] = slots[:, :delay]
+                executed[delay, :, decision] = written[:, 0]
+                left[delay, :, decision] = self._number(written[:, 1:])
+        return executed, left
+
+    @cached_property
+    def queue_slots(self) -> Array:
+        """The actions of every queue, ``[A^M, M]``."""
+        numbers = np.arange(self.queues)
+        powers = self.mdp.actions ** np.arange(self.max_delay - 1, -1, -1)
+        return (numbers[:, None] // powers) % self.mdp.actions
+
+    @property
+    def default_number(self) -> int:
+        """The number of the default queue."""
+        return int(self._number(np.array([self.default], dtype=np.int64).reshape(1, -1))[0])
+
+    def _number(self, slots: Array) -> Array:
+        powers = self.mdp.actions ** np.arange(self.max_delay - 1, -1, -1)
+        return np.asarray((slots * powers).sum(axis=1), dtype=np.int64)
+
+    def check_size(self, what: str, numbers: int) -> None:
+        """Refuse a problem before memory is taken for it."""
+        if numbers > LIMIT:
+            raise ProblemSizeError(
+                f"{what} would have {numbers:,} numbers ({self.mdp.states} states, "
+                f"{self.mdp.actions} actions, M = {self.max_delay}); the limit is {LIMIT:,}"
+            )
+
+
+def check_distributions(what: str, array: Array) -> None:
+    """Check that the last axis holds distributions: exactly, or to 1e-9 in floats."""
+    sums = array.sum(axis=-1)
+    negative = (np.asarray(array) < 0).any()
+    if negative or not (
+        np.all(sums == 1) if is_exact(array) else np.allclose(sums.astype(float), 1, atol=1e-9)
+    ):
+        raise ProblemSizeError(f"{what} should be probabilities that sum to 1")

@@ -1,0 +1,113 @@
+"""Exact solutions by dynamic programming: undelayed, and augmented by queue and delay."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from delayzero.tabular.mdp import MDP, SEDMDP, Array
+
+TOLERANCE = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """Optimal (or a policy's) action values, by time.
+
+    Attributes:
+        q: Action values: one array for each time of a finite horizon; just one, for all times, of
+            an endless problem. The last axis is the action.
+        value: The expected return from the beginning.
+    """
+
+    q: list[Array]
+    value: Any
+
+    def at(self, time: int) -> Array:
+        """The action values at a time; after the horizon, those of its last step."""
+        return self.q[min(time, len(self.q) - 1)]
+
+    def greedy(self, time: int) -> Array:
+        """The best action at a time; of several, the first."""
+        return best(self.at(time))
+
+
+def best(q: Array) -> Array:
+    """The first of the best actions along the last axis; floats count as equal to 1e-12."""
+    top = q.max(axis=-1, keepdims=True)
+    ties = q >= top - TOLERANCE if q.dtype != object else q == top
+    return np.asarray(ties.argmax(axis=-1))
+
+
+def solve_undelayed(mdp: MDP) -> Solution:
+    """Q* of the undelayed problem, ``[S, A]`` at each time."""
+
+    def backup(values: Array) -> Array:
+        return np.asarray(mdp.rewards + mdp.discount * np.dot(mdp.transitions, values))
+
+    tables = _iterate(mdp, backup, lambda q: q.max(axis=-1), np.zeros_like(mdp.initial))
+    return Solution(tables, np.dot(mdp.initial, tables[0].max(axis=-1)))
+
+
+def solve_augmented(problem: SEDMDP) -> Solution:
+    """The optimum over all policies: of (state, queue, delay), ``[S, A^M, M + 1, A]``."""
+    return _augmented(problem, lambda time, q: q.max(axis=-1))
+
+
+def evaluate(problem: SEDMDP, policy: Any) -> Any:
+    """The expected return of a policy of (state, queue, delay).
+
+    Args:
+        problem: The SED-MDP.
+        policy: A function of the time that returns decisions ``[S, A^M, M + 1]`` (whole numbers),
+            or distributions over them ``[S, A^M, M + 1, A]``.
+    """
+
+    def follow(time: int, q: Array) -> Array:
+        table = np.asarray(policy(time))
+        if table.ndim == q.ndim:
+            return np.asarray((table * q).sum(axis=-1))
+        return np.take_along_axis(q, table[..., None], axis=-1)[..., 0]
+
+    return _augmented(problem, follow).value
+
+
+def _augmented(problem: SEDMDP, choose: Any) -> Solution:
+    mdp, delays = problem.mdp, problem.delays
+    count = problem.max_delay + 1
+    problem.check_size("the augmented problem", mdp.states * problem.queues * count * mdp.actions)
+    executed, left = problem.moves
+
+    def backup(values: Array) -> Array:
+        expected = np.dot(values, delays.kernel.T)  # [S, A^M, z]: over the next delay
+        q = np.empty((mdp.states, problem.queues, count, mdp.actions), dtype=values.dtype)
+        for delay in range(count):
+            # [S, A, A^M]: the value of executing x and being left with a queue.
+            after = mdp.rewards[:, :, None] + mdp.discount * np.tensordot(
+                mdp.transitions, expected[:, :, delay], axes=(2, 0)
+            )
+            q[:, :, delay] = after[:, executed[delay], left[delay]]
+        return q
+
+    begin = np.zeros((mdp.states, problem.queues, count), dtype=mdp.transitions.dtype)
+    tables = _iterate(mdp, backup, choose, begin, timed=True)
+    values = choose(0, tables[0])[:, problem.default_number]
+    return Solution(tables, np.dot(mdp.initial, np.dot(values, delays.first)))
+
+
+def _iterate(mdp: MDP, backup: Any, choose: Any, values: Array, timed: bool = False) -> list[Array]:
+    """Backward over the horizon, or until the values of an endless problem stand still."""
+    tables: list[Array] = []
+    if mdp.horizon is not None:
+        for time in range(mdp.horizon - 1, -1, -1):
+            tables.append(backup(values))
+            values = choose(time, tables[-1]) if timed else choose(tables[-1])
+        return tables[::-1]
+    while True:
+        table = backup(values)
+        new = choose(0, table) if timed else choose(table)
+        if np.max(np.abs(new - values)) <= 1e-13 * max(1.0, float(np.max(np.abs(new)))):
+            return [table]
+        values = new
