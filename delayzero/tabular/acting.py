@@ -48,6 +48,7 @@ def oblivious(problem: SEDMDP) -> Policy:
     """Act as if there were no delay: the undelayed optimum at the present state."""
     solution = solve_undelayed(problem.mdp)
     shape = (problem.mdp.states, problem.queues, problem.max_delay + 1)
+    problem.check_size("the policy", problem.mdp.states * problem.queues * shape[2])
     return lambda time: np.broadcast_to(solution.greedy(time)[:, None, None], shape)
 
 

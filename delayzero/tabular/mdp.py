@@ -69,6 +69,16 @@ class MDP:
     discount: Any = 1
 
     def __post_init__(self) -> None:
+        fields = ("transitions", "rewards", "initial")
+        arrays = {name: np.asarray(getattr(self, name)) for name in fields}
+        fractions = any(is_exact(array) for array in arrays.values())
+        for name, array in arrays.items():  # all in Fractions, or all in floats
+            number = exact(array) if fractions else array.astype(float)
+            object.__setattr__(self, name, number)
+        if self.rewards.ndim != 2:
+            raise ProblemSizeError(f"rewards should be [S, A], not {self.rewards.shape}")
+        if not fractions and not np.isfinite(self.rewards).all():
+            raise ProblemSizeError("rewards should be finite")
         states, actions = np.shape(self.rewards)
         if np.shape(self.transitions) != (states, actions, states):
             raise ProblemSizeError(
@@ -81,8 +91,12 @@ class MDP:
         check_distributions("the initial distribution", self.initial)
         if self.horizon is None and not 0 <= self.discount < 1:
             raise ProblemSizeError("an endless problem needs a discount below 1, or give a horizon")
-        if self.horizon is not None and self.horizon < 1:
-            raise ProblemSizeError(f"the horizon should be at least 1, not {self.horizon}")
+        if not 0 <= self.discount <= 1:
+            raise ProblemSizeError(f"the discount should be between 0 and 1, not {self.discount}")
+        if self.horizon is not None and (self.horizon < 1 or self.horizon != int(self.horizon)):
+            raise ProblemSizeError(
+                f"the horizon should be a whole number, at least 1, not {self.horizon}"
+            )
 
     @property
     def states(self) -> int:
@@ -221,8 +235,10 @@ class SEDMDP:
             raise ProblemSizeError(
                 f"a default queue of {len(self.default)} actions for M = {self.delays.max_delay}"
             )
-        if not all(0 <= action < self.mdp.actions for action in self.default):
+        if not all(action in range(self.mdp.actions) for action in self.default):
             raise ProblemSizeError(f"the default queue {self.default} has an unknown action")
+        if is_exact(self.mdp.transitions) != is_exact(self.delays.kernel):
+            raise ProblemSizeError("the MDP and the delays should both be in fractions, or neither")
 
     @classmethod
     def make(cls, mdp: MDP, law: Law | str | DelayProcess, default: Any = 0) -> SEDMDP:
@@ -234,7 +250,7 @@ class SEDMDP:
         if not is_exact(mdp.transitions):
             delays = delays.as_float()
         queue = (default,) * delays.max_delay if np.ndim(default) == 0 else tuple(default)
-        return cls(mdp, delays, tuple(int(action) for action in queue))
+        return cls(mdp, delays, queue)
 
     @property
     def max_delay(self) -> int:
@@ -272,6 +288,7 @@ class SEDMDP:
     @cached_property
     def queue_slots(self) -> Array:
         """The actions of every queue, ``[A^M, M]``."""
+        self.check_size("the table of queues", self.queues * max(self.max_delay, 1))
         numbers = np.arange(self.queues)
         powers = self.mdp.actions ** np.arange(self.max_delay - 1, -1, -1)
         return (numbers[:, None] // powers) % self.mdp.actions
@@ -279,7 +296,10 @@ class SEDMDP:
     @property
     def default_number(self) -> int:
         """The number of the default queue."""
-        return int(self._number(np.array([self.default], dtype=np.int64).reshape(1, -1))[0])
+        number = 0
+        for action in self.default:
+            number = number * self.mdp.actions + int(action)
+        return number
 
     def _number(self, slots: Array) -> Array:
         powers = self.mdp.actions ** np.arange(self.max_delay - 1, -1, -1)

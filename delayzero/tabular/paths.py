@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any, Literal
 
+import numpy as np
+
 from delayzero.tabular.mdp import SEDMDP
 
 History = tuple[int, ...]
@@ -26,13 +28,15 @@ PathLaw = dict[History, Any]
 
 def effective_times(delays: Sequence[int], max_delay: int) -> list[int]:
     """tau_t = max{t' : t' + z_t' <= t} for each t; t - M while nothing has arrived (equation 1)."""
-    return [
-        max(
-            (earlier for earlier in range(time + 1) if earlier + delays[earlier] <= time),
-            default=time - max_delay,
-        )
-        for time in range(len(delays))
-    ]
+    return [effective_time(delays, time, max_delay) for time in range(len(delays))]
+
+
+def effective_time(delays: Sequence[int], time: int, max_delay: int) -> int:
+    """tau_t at one time; nothing older than M steps can be the latest to have arrived."""
+    for earlier in range(time, max(time - max_delay, 0) - 1, -1):
+        if earlier + delays[earlier] <= time:
+            return earlier
+    return time - max_delay
 
 
 def switch_time(delays: Sequence[int], max_delay: int) -> int:
@@ -54,6 +58,8 @@ def path_law(
             the same action again. ``"resample"``: each executed step draws anew from the decision
             rule of its effective decision time, as the paper's equations read.
     """
+    if semantics not in ("copy", "resample"):
+        raise ValueError(f"semantics '{semantics}' should be 'copy' or 'resample'")
     mdp, delays = problem.mdp, problem.delays
     problem.check_size(
         "the histories",
@@ -94,7 +100,7 @@ def _executed(
 ) -> list[tuple[int, tuple[int, ...], Any]]:
     """The executed action, the decisions so far and the chance, for each draw of the policy."""
     time = len(history) // 3
-    tau = effective_times(history[1::3], problem.max_delay)[time]
+    tau = effective_time(history[1::3], time, problem.max_delay)
     if semantics == "resample":
         if tau < 0:
             return [(problem.default[time], (), 1)]
@@ -172,7 +178,7 @@ def law_of_decision(law: PathLaw, time: int, max_delay: int) -> dict[tuple[int, 
     """The law of (s_tau, x_t), which theorem 2 equates, from a law of histories."""
     result: dict[tuple[int, int], Any] = defaultdict(int)
     for history, weight in law.items():
-        tau = effective_times(history[1::3], max_delay)[time]
+        tau = effective_time(history[1::3], time, max_delay)
         result[history[3 * max(tau, 0)], history[3 * time + 2]] += weight
     return dict(result)
 
@@ -182,6 +188,9 @@ def markovise(problem: SEDMDP, policy: HistoryPolicy, steps: int) -> HistoryPoli
 
     pi'_tau(s)(a) = P(x_t = a | s_tau = s), for a constant delay; uniform where s_tau = s can't be.
     """
+    starts = np.flatnonzero(problem.delays.first)
+    if len(starts) > 1 or problem.delays.kernel[starts[0], starts[0]] != 1:
+        raise ValueError("the proof's policy is built for one path of delays: a constant delay")
     law = path_law(problem, policy, steps)
     tables: dict[tuple[int, int], dict[int, Any]] = defaultdict(lambda: defaultdict(int))
     for history, weight in law.items():

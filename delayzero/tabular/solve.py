@@ -7,7 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from delayzero.tabular.mdp import MDP, SEDMDP, Array
+from delayzero.tabular.mdp import (
+    MDP,
+    SEDMDP,
+    Array,
+    ProblemSizeError,
+    check_distributions,
+    is_exact,
+)
 
 TOLERANCE = 1e-12
 
@@ -62,12 +69,19 @@ def evaluate(problem: SEDMDP, policy: Any) -> Any:
     Args:
         problem: The SED-MDP.
         policy: A function of the time that returns decisions ``[S, A^M, M + 1]`` (whole numbers),
-            or distributions over them ``[S, A^M, M + 1, A]``.
+            or distributions over them ``[S, A^M, M + 1, A]``. In an endless problem it is asked
+            once, for time 0, and followed for ever.
     """
 
     def follow(time: int, q: Array) -> Array:
         table = np.asarray(policy(time))
+        if table.shape not in (q.shape, q.shape[:-1]):
+            raise ProblemSizeError(
+                f"the policy gives a table of shape {table.shape} at time {time}; decisions are "
+                f"{q.shape[:-1]}, distributions {q.shape}"
+            )
         if table.ndim == q.ndim:
+            check_distributions("the policy", table)
             return np.asarray((table * q).sum(axis=-1))
         return np.take_along_axis(q, table[..., None], axis=-1)[..., 0]
 
@@ -105,6 +119,8 @@ def _iterate(mdp: MDP, backup: Any, choose: Any, values: Array, timed: bool = Fa
             tables.append(backup(values))
             values = choose(time, tables[-1]) if timed else choose(tables[-1])
         return tables[::-1]
+    if is_exact(mdp.transitions):
+        raise ProblemSizeError("an endless problem is solved in floats; fractions need a horizon")
     while True:
         table = backup(values)
         new = choose(0, table) if timed else choose(table)

@@ -185,9 +185,6 @@ def _paths(problem):
 
     def extend(states, delays, decisions, weight, gain):
         time = len(decisions)
-        if time == mdp.horizon:
-            yield states, delays, decisions, Fraction(weight * gain)
-            return
         matters = time + delays[-1] < mdp.horizon
         for decision in range(mdp.actions if matters else 1):
             made = (*decisions, decision)
@@ -246,12 +243,10 @@ def random_process(rng, max_delay):
 
 
 def random_problem(rng, law, **of_mdp):
-    """With a law's text, a process, or a number M for a random process; random default queue."""
+    """With a law, or a number M for a random Markov process; the default queue is random."""
     mdp = random_mdp(rng, **of_mdp)
-    delays = random_process(rng, law) if isinstance(law, int) else law
-    most = delays.max_delay if not isinstance(delays, str) else None
-    most = DelayProcess.from_law(delays).max_delay if most is None else most
-    return SEDMDP.make(mdp, delays, rng.integers(0, mdp.actions, most))
+    delays = random_process(rng, law) if isinstance(law, int) else DelayProcess.from_law(law)
+    return SEDMDP.make(mdp, delays, rng.integers(0, mdp.actions, delays.max_delay))
 
 
 def in_floats(problem):

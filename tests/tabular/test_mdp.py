@@ -276,3 +276,25 @@ def test_size_limit_is_inclusive():
     problem.check_size("it", LIMIT)
     with pytest.raises(ProblemSizeError, match=f"it would have {LIMIT + 1:,} numbers"):
         problem.check_size("it", LIMIT + 1)
+
+
+def test_inconsistent_problems_are_refused_early():
+    good = {
+        "transitions": np.eye(2)[[[0, 1], [1, 0]]],
+        "rewards": np.zeros((2, 2)),
+        "initial": np.array([1.0, 0.0]),
+        "horizon": 3,
+    }
+    for wrong, message in (
+        ({"rewards": np.zeros(2)}, r"rewards should be \[S, A\]"),
+        ({"rewards": np.full((2, 2), np.nan)}, "finite"),
+        ({"horizon": 2.5}, "whole number"),
+        ({"discount": -1}, "between 0 and 1"),
+    ):
+        with pytest.raises(ProblemSizeError, match=message):
+            MDP(**{**good, **wrong})
+    mdp = MDP(**good)
+    with pytest.raises(ProblemSizeError, match="unknown action"):
+        SEDMDP.make(mdp, "constant:1", 0.7)
+    with pytest.raises(ProblemSizeError, match="both be in fractions"):
+        SEDMDP(mdp, DelayProcess.from_law("constant:1"), (0,))

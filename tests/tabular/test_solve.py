@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from delayzero.delays import DelayedExecution
-from delayzero.tabular.mdp import MDP, SEDMDP, exact
+from delayzero.tabular.mdp import MDP, SEDMDP, ProblemSizeError, exact
 from delayzero.tabular.paths import expected_return
 from delayzero.tabular.solve import best, evaluate, solve_augmented, solve_undelayed
 
@@ -264,3 +264,16 @@ def test_optimal_policy_earns_its_value_in_the_delayed_environment(law):
     # It would not do to play something else: the test can tell.
     lazy = evaluate(problem, lambda time: np.zeros_like(tables[0]))
     assert abs(lazy - solution.value) > 8 * error
+
+
+def test_wrong_policies_and_endless_fractions_are_refused():
+    problem = random_problem(np.random.default_rng(0), "uniform:0-1")
+    with pytest.raises(ProblemSizeError, match="the policy gives a table of shape"):
+        evaluate(problem, lambda time: np.zeros((2, 1, 1), int))
+    shape = (2, 2, 2, 2)
+    with pytest.raises(ProblemSizeError, match="sum to 1"):
+        evaluate(problem, lambda time: np.full(shape, 0.4))
+    rng = np.random.default_rng(0)
+    endless = random_problem(rng, "uniform:0-1", horizon=None, discount=F(1, 2))
+    with pytest.raises(ProblemSizeError, match="fractions need a horizon"):
+        solve_augmented(endless)
