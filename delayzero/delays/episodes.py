@@ -62,6 +62,9 @@ class EpisodeEnds:
         if lives is None or before is None:
             return ends
         self._lives = np.array(lives)  # a copy: an environment may reuse its arrays
+        if not ends.any() and not reset.any():
+            self._lost[:] = False
+            return ends
         # Where the game is over, no life is left or, after a reset, there are more again.
         lost = np.asarray(terminated) & ~np.asarray(truncated) & (lives < before) & (lives > 0)
         if self._life_loss_info:

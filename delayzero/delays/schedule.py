@@ -14,7 +14,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from array import array
 from itertools import chain
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NoReturn, get_args
 
 from delayzero.delays.law import DelayError, nearest
 
@@ -74,9 +74,8 @@ class Schedule(ABC):
         """The times of the decisions that run at t .. t + delay - 1 if nothing more is decided."""
         return self.upcoming(delay)[:delay].tolist()
 
-    def _check(self, delay: int) -> None:
-        if not 0 <= delay <= self.max_delay:
-            raise DelayError(f"the delay {delay} should be between 0 and M = {self.max_delay}")
+    def _refuse(self, delay: int) -> NoReturn:
+        raise DelayError(f"the delay {delay} should be between 0 and M = {self.max_delay}")
 
     def state(self) -> dict[str, Any]:
         """The exact state, as plain numbers; :meth:`restore` continues from it."""
@@ -109,7 +108,8 @@ class LatestGenerated(Schedule):
         self._last = -1
 
     def push(self, delay: int) -> int:
-        self._check(delay)
+        if not 0 <= delay <= self.max_delay:
+            self._refuse(delay)
         time, queue = self.time, self._queue
         queue[delay:] = array("q", (time,)) * (self.max_delay + 1 - delay)
         running = queue.pop(0)
@@ -154,7 +154,8 @@ class LatestArrival(Schedule):
         self._last = -self.max_delay - 1
 
     def push(self, delay: int) -> int:
-        self._check(delay)
+        if not 0 <= delay <= self.max_delay:
+            self._refuse(delay)
         displaced = self._landing[delay]
         if displaced is not None and displaced >= 0:
             self.dropped += 1
@@ -186,7 +187,8 @@ class LagIndex(Schedule):
         self._ran = [False] * (self.max_delay + 1)  # of each of the last M + 1 decisions
 
     def push(self, delay: int) -> int:
-        self._check(delay)
+        if not 0 <= delay <= self.max_delay:
+            self._refuse(delay)
         time, places = self.time, self.places
         running = time - delay
         self._ran[time % places] = False

@@ -186,20 +186,24 @@ class DelayedExecutionVector(
         decision_times = self._decide(actions, ran)
         executed = self._actions[self._rows, decision_times % self._places]
         executed[self._ended] = actions[self._ended]  # ignored: these are reset by this call
+        # Before the environments' step, while the channels are in the processor's cache: what is
+        # known afterwards does not depend on it, but for closed-loop laws and new episodes.
+        outcome, known = self._outcome(executed, decision_times, ran), self._known()
         observations, rewards, terminated, truncated, info = self.env.step(executed.copy())
         self._observations = observations
         done = self._ends.true_ends(terminated, truncated, info, self._ended)
         same_step = self._autoreset == AutoresetMode.SAME_STEP
         if self._closed_loop:
             self._show(actions, ran, info.get("final_obs") if same_step else None, done)
-        info = {**info, **self._outcome(executed, decision_times, ran)}
+            known = self._known()
+        info = {**info, **outcome}
         if same_step and "final_obs" in info:
-            self._finish(info, np.logical_or(terminated, truncated))
+            self._finish(info, known, np.logical_or(terminated, truncated))
         begun = done if same_step else self._ended
         if begun.any():
             self._begin_episodes(begun)
+            known = self._known()
         self._ended = np.zeros_like(done) if same_step else done
-        known = self._known()
         info.update(known)
         return self._observed(known), rewards, terminated, truncated, info
 
@@ -345,9 +349,8 @@ class DelayedExecutionVector(
         }
         return {**outcome, **{f"_{key}": ran for key in outcome}}
 
-    def _finish(self, info: dict[str, Any], done: Mask) -> None:
+    def _finish(self, info: dict[str, Any], known: dict[str, Any], done: Mask) -> None:
         """Add delay and queue to the final observation and info of episodes that have ended."""
-        known = self._known()
         final_info = dict(info.get("final_info", {}))
         for key, value in known.items():
             final_info[key] = done.copy() if key.startswith("_") else value
