@@ -5,8 +5,8 @@ decisions made at -M .. -1 that each take M steps. A schedule knows times only. 
 keeps the actions (or observations) themselves, in a ring of :attr:`Schedule.places` places, that of
 time t being ``t % places``: a decision is not needed again once it is older than that.
 
-One schedule is one environment's, in plain integers: for a single environment that is twenty times
-faster than numpy, and for 64 it is far below the environments' own time (``docs/delays.md``).
+One schedule is one environment's, in plain integers: for a single environment that is faster than
+numpy, and for many it is a small part of the environments' own time (``docs/delays.md``).
 """
 
 from __future__ import annotations
