@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 from numpy.typing import NDArray
 
+from delayzero.delays.channel import Channel
 from delayzero.delays.law import DelayError
 
 Mask = NDArray[np.bool_]
@@ -97,6 +99,27 @@ def autoreset_mode(env: VectorEnv[Any, Any, Any]) -> AutoresetMode:
             "gymnasium.vector.AutoresetMode"
         )
     return mode
+
+
+def reset_rows(
+    env: VectorEnv[Any, Any, Any],
+    seed: Any,
+    options: dict[str, Any] | None,
+    channels: Sequence[Channel],
+) -> tuple[Any, dict[str, Any], Mask]:
+    """Reset environments, and the delays of those that get a seed.
+
+    Returns:
+        The observations and the info of the reset, and which environments it concerned.
+    """
+    mask = reset_mask(options, env.num_envs)
+    inner = None if options is None else dict(options)  # vector environments change it
+    observations, info = env.reset(seed=seed, options=inner)
+    seeds = row_seeds(seed, env.num_envs)
+    for channel, row_seed, chosen in zip(channels, seeds, mask, strict=True):
+        if chosen and row_seed is not None:
+            channel.reseed(row_seed)
+    return observations, info, mask
 
 
 def reset_mask(options: dict[str, Any] | None, num_envs: int) -> Mask:

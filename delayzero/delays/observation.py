@@ -14,13 +14,7 @@ from numpy.typing import NDArray
 
 from delayzero.delays.actions import copied
 from delayzero.delays.channel import Channel, delay_wrappers, resolve_law
-from delayzero.delays.episodes import (
-    EpisodeEnds,
-    autoreset_mode,
-    reset_mask,
-    row_seeds,
-    take_rows,
-)
+from delayzero.delays.episodes import EpisodeEnds, autoreset_mode, reset_rows, take_rows
 from delayzero.delays.execution import recorded_law
 from delayzero.delays.law import DelayError, Law
 from delayzero.delays.schedule import Rule
@@ -241,14 +235,8 @@ class DelayedObservationVector(
         options: dict[str, Any] | None = None,
     ) -> tuple[Any, dict[str, Any]]:
         """Begin episodes, in all environments or in those of ``options["reset_mask"]``."""
-        mask = reset_mask(options, self.num_envs)
-        inner = None if options is None else dict(options)  # vector environments change it
-        observations, info = self.env.reset(seed=seed, options=inner)  # type: ignore[arg-type]
-        for inbox, row_seed, chosen in zip(
-            self._inboxes, row_seeds(seed, self.num_envs), mask, strict=True
-        ):
-            if chosen and row_seed is not None:
-                inbox.channel.reseed(row_seed)
+        channels = [inbox.channel for inbox in self._inboxes]
+        observations, info, mask = reset_rows(self.env, seed, options, channels)
         if self._packets is None:
             self._packets = _empty_rings(observations, self._places)
         self._ends.begin(info, mask)

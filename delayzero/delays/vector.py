@@ -20,8 +20,7 @@ from delayzero.delays.episodes import (
     Mask,
     autoreset_mode,
     checked_mask,
-    reset_mask,
-    row_seeds,
+    reset_rows,
     take_rows,
 )
 from delayzero.delays.execution import (
@@ -139,14 +138,7 @@ class DelayedExecutionVector(
         options: dict[str, Any] | None = None,
     ) -> tuple[Any, dict[str, Any]]:
         """Begin episodes, in all environments or in those of ``options["reset_mask"]``."""
-        mask = reset_mask(options, self.num_envs)
-        inner = None if options is None else dict(options)  # vector environments change it
-        self._observations, info = self.env.reset(seed=seed, options=inner)  # type: ignore[arg-type]
-        for channel, row_seed, chosen in zip(
-            self._channels, row_seeds(seed, self.num_envs), mask, strict=True
-        ):
-            if chosen and row_seed is not None:
-                channel.reseed(row_seed)
+        self._observations, info, mask = reset_rows(self.env, seed, options, self._channels)
         self._ends.begin(info, mask)
         self._begin_episodes(mask)
         self._ended &= ~mask
