@@ -53,7 +53,10 @@ def oblivious(problem: SEDMDP) -> Policy:
 
 
 def at_most_likely(problem: SEDMDP) -> Policy:
-    """The undelayed optimum at the most likely predicted state, as DEZ and MBS act."""
+    """The undelayed optimum at the most likely state after z steps.
+
+    An idealised point prediction, as in DEZ (a learned latent) and MBS (step by step).
+    """
     solution, predicted = solve_undelayed(problem.mdp), predicted_states(problem)
     return lambda time: _by_delay(
         problem, lambda delay: solution.greedy(time + delay)[predicted[:, :, delay]]

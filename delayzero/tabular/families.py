@@ -55,7 +55,7 @@ FAMILIES: dict[str, Make] = {
 def random_mdp(
     family: str, states: int, actions: int, horizon: int, seed: int, *, rational: bool = False
 ) -> MDP:
-    """A random MDP with rewards that are uniform on 0 .. 1 and a random start.
+    """A random MDP with rewards that are uniform on 0, 0.01 .. 1 and a uniform first state.
 
     Args:
         family: One of ``FAMILIES``.
@@ -63,8 +63,8 @@ def random_mdp(
         actions: A.
         horizon: The length of an episode.
         seed: Equal seeds give equal problems.
-        rational: In Fractions: rewards are hundredths; only for families whose probabilities are
-            rational (deterministic, slip, sticky).
+        rational: In Fractions; only for families whose probabilities are rational (deterministic,
+            slip, sticky).
     """
     if family not in FAMILIES:
         raise ValueError(f"'{family}' is no family of MDPs; valid: {', '.join(FAMILIES)}")

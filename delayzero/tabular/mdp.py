@@ -75,6 +75,8 @@ class MDP:
         for name, array in arrays.items():  # all in Fractions, or all in floats
             number = exact(array) if fractions else array.astype(float)
             object.__setattr__(self, name, number)
+        if fractions:
+            object.__setattr__(self, "discount", _fraction(self.discount))
         if self.rewards.ndim != 2:
             raise ProblemSizeError(f"rewards should be [S, A], not {self.rewards.shape}")
         if not fractions and not np.isfinite(self.rewards).all():
@@ -93,7 +95,7 @@ class MDP:
             raise ProblemSizeError("an endless problem needs a discount below 1, or give a horizon")
         if not 0 <= self.discount <= 1:
             raise ProblemSizeError(f"the discount should be between 0 and 1, not {self.discount}")
-        if self.horizon is not None and (self.horizon < 1 or self.horizon != int(self.horizon)):
+        if self.horizon is not None and (self.horizon < 1 or not isinstance(self.horizon, int)):
             raise ProblemSizeError(
                 f"the horizon should be a whole number, at least 1, not {self.horizon}"
             )
@@ -109,7 +111,7 @@ class MDP:
         return int(np.shape(self.rewards)[1])
 
     def exact(self) -> MDP:
-        """The same problem in Fractions."""
+        """The same problem in Fractions; its probabilities are decimals that sum to exactly 1."""
         return MDP(
             exact(self.transitions),
             exact(self.rewards),

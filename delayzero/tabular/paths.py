@@ -56,7 +56,8 @@ def path_law(
         steps: t.
         semantics: ``"copy"``: each decision is drawn once, when it is made, and a repeated one is
             the same action again. ``"resample"``: each executed step draws anew from the decision
-            rule of its effective decision time, as the paper's equations read.
+            rule of its effective decision time, as the paper's equations read. It is for policies
+            of the history alone: they are given no decisions.
     """
     if semantics not in ("copy", "resample"):
         raise ValueError(f"semantics '{semantics}' should be 'copy' or 'resample'")
@@ -175,7 +176,10 @@ def expected_return(problem: SEDMDP, policy: HistoryPolicy) -> Any:
 
 
 def law_of_decision(law: PathLaw, time: int, max_delay: int) -> dict[tuple[int, int], Any]:
-    """The law of (s_tau, x_t), which theorem 2 equates, from a law of histories."""
+    """The law of (s_tau, x_t), which theorem 2 equates, from a law of histories.
+
+    Where tau is negative, s_0 stands for s_tau.
+    """
     result: dict[tuple[int, int], Any] = defaultdict(int)
     for history, weight in law.items():
         tau = effective_time(history[1::3], time, max_delay)
@@ -186,11 +190,14 @@ def law_of_decision(law: PathLaw, time: int, max_delay: int) -> dict[tuple[int, 
 def markovise(problem: SEDMDP, policy: HistoryPolicy, steps: int) -> HistoryPolicy:
     """The Markov policy that the proof of theorem 2 builds from a policy.
 
-    pi'_tau(s)(a) = P(x_t = a | s_tau = s), for a constant delay; uniform where s_tau = s can't be.
+    pi'_tau(s)(a) = P(x_t = a | s_tau = s), for a constant delay and one first state; uniform where
+    s_tau = s can't be, and for decisions that run after ``steps``.
     """
     starts = np.flatnonzero(problem.delays.first)
     if len(starts) > 1 or problem.delays.kernel[starts[0], starts[0]] != 1:
         raise ValueError("the proof's policy is built for one path of delays: a constant delay")
+    if np.count_nonzero(problem.mdp.initial) != 1:
+        raise ValueError("the proof's policy is built for one first state")
     law = path_law(problem, policy, steps)
     tables: dict[tuple[int, int], dict[int, Any]] = defaultdict(lambda: defaultdict(int))
     for history, weight in law.items():

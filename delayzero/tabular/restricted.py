@@ -61,7 +61,7 @@ class Best:
     """The best policy of a class.
 
     Attributes:
-        value: Its expected return; no policy of the class has more.
+        value: Its expected return; no policy of the class has more (to 1e-12 in floats).
         policy: The decision for each (time, what is seen).
         nodes: How many decision points the search looked at.
     """

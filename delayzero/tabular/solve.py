@@ -91,7 +91,8 @@ def evaluate(problem: SEDMDP, policy: Any) -> Any:
 def _augmented(problem: SEDMDP, choose: Any) -> Solution:
     mdp, delays = problem.mdp, problem.delays
     count = problem.max_delay + 1
-    problem.check_size("the augmented problem", mdp.states * problem.queues * count * mdp.actions)
+    table = mdp.states * problem.queues * count * mdp.actions
+    problem.check_size("the augmented problem", table * (mdp.horizon or 1))
     executed, left = problem.moves
 
     def backup(values: Array) -> Array:
