@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 from collections.abc import Callable, Iterable
 from typing import NoReturn
+
+from delayzero.words import meant
 
 
 class UsageError(Exception):
@@ -52,6 +53,6 @@ def check_verb(verb: str, verbs: Iterable[str], prog: str) -> None:
     words = list(verbs)
     if verb in words:
         return
-    close = difflib.get_close_matches(verb, words, n=1, cutoff=0.5)
-    meant = f"; did you mean '{close[0]}'?" if close else ";"
-    raise UsageError(f"'{verb}' is no verb of {prog}{meant} valid: {', '.join(words)}")
+    guess = meant(verb, words)
+    hint = f"; did you mean '{guess}'?" if guess else ";"
+    raise UsageError(f"'{verb}' is no verb of {prog}{hint} valid: {', '.join(words)}")

@@ -110,9 +110,10 @@ class DelayedExecution(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruc
         self._shape = self._space.shape or ()
         self._initial = initial_actions
         if initial_actions is None:
-            self._initial = default_action(self._space) if self.max_delay else []
+            # A space without a default action needs none if nothing is ever delayed.
+            self._initial = self._queue(default_action(self._space)) if self.max_delay else []
         elif not callable(initial_actions):
-            self._initial = initial_queue(initial_actions, self._space, self.max_delay)
+            self._initial = self._queue(initial_actions)
         self._encoder = None
         if observe == "pending":
             self._encoder = PendingEncoder(self._space, self.max_delay)
@@ -133,8 +134,8 @@ class DelayedExecution(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruc
             self._channel.resume(observation)
         else:
             self._channel.begin_episode(observation)
-            initial = self._initial(observation) if callable(self._initial) else self._initial
-            self._fill(initial)
+            initial = self._initial
+            self._fill(self._queue(initial(observation)) if callable(initial) else initial)
         self._running = True
         return self._observed(observation), {**info, **self._known()}
 
@@ -154,7 +155,7 @@ class DelayedExecution(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruc
                 f"the initial queue can't be set at step {self._channel.schedule.time}: "
                 "do it after reset() and before the first step()"
             )
-        self._fill(actions)
+        self._fill(self._queue(actions))
         return self._observed(copied(self._observation)), self._known()
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
@@ -201,11 +202,17 @@ class DelayedExecution(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruc
         self._observation = deepcopy(state["observation"])
         self._running = state["running"]
 
-    def _fill(self, actions: Any) -> None:
-        """Write the initial queue into the ring: the decisions of the times -M .. -1."""
-        queue = initial_queue(actions, self._space, self.max_delay)
+    def _queue(self, actions: Any) -> list[Any]:
+        return initial_queue(actions, self._space, self.max_delay)
+
+    def _fill(self, queue: list[Any]) -> None:
+        """Write an initial queue into the ring: the decisions of the times -M .. -1."""
         for time, action in enumerate(queue, start=-self.max_delay):
             self._actions[time % self._places] = action
+
+    def _delay(self) -> int | None:
+        """The latest delay that the agent knows."""
+        return self._channel.delay if self.reveal == "before" else self._channel.last_delay
 
     def _pending(self) -> list[Any]:
         known = self._channel.delay if self.reveal == "before" else self.max_delay
@@ -217,15 +224,17 @@ class DelayedExecution(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruc
         """What the agent knows before its next decision."""
         if self.reveal == "never":
             return {}
-        delay = self._channel.delay if self.reveal == "before" else self._channel.last_delay
         pending = self._pending()
-        return {"delay": delay, "pending": tuple(map(copied, pending) if self._shape else pending)}
+        return {
+            "delay": self._delay(),
+            "pending": tuple(map(copied, pending) if self._shape else pending),
+        }
 
     def _observed(self, observation: Any) -> Any:
         """The observation as the agent gets it: with the delay and the queue, if asked for."""
         if self.observe == "plain":
             return observation
-        delay = self._channel.delay if self.reveal == "before" else self._channel.last_delay
+        delay = self._delay()
         if self._encoder is None:
             return observed(observation, delay, self.max_delay)
         known = self._pending()

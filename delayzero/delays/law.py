@@ -6,11 +6,13 @@ import math
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+
+from delayzero.words import meant
 
 Unit = Literal["steps", "ms"]
 Memory = tuple[float, ...]
@@ -167,11 +169,9 @@ class Law(ABC):
 
 def nearest(word: str, words: Any) -> str:
     """The end of an error message: the word that was probably meant, and all valid ones."""
-    import difflib
-
-    close = difflib.get_close_matches(word, list(words), n=1, cutoff=0.5)
-    meant = f"; did you mean '{close[0]}'?" if close else "."
-    return f"{meant} Valid: {', '.join(words)}"
+    guess = meant(word, words)
+    hint = f"; did you mean '{guess}'?" if guess else "."
+    return f"{hint} Valid: {', '.join(words)}"
 
 
 def number_text(value: float) -> str:
@@ -245,6 +245,4 @@ def _parse_value(key: str, text: str, kind: str) -> Any:
 
 
 def _has_default(field: Any) -> bool:
-    from dataclasses import MISSING
-
     return field.default is not MISSING

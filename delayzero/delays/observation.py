@@ -213,13 +213,14 @@ class DelayedObservationVector(
         VectorWrapper.__init__(self, env)
         self._autoreset = autoreset_mode(env)
         self._ends = EpisodeEnds(env, life_loss_info)
+        number = delay_wrappers(env)
         self._inboxes = [
             Inbox(
                 self.law,
                 rule,
                 self.max_delay,
                 None if seed is None else seed + i,
-                delay_wrappers(env),
+                number,
             )
             for i in range(env.num_envs)
         ]

@@ -99,12 +99,8 @@ class DelayedExecutionVector(
         self.rule, self.reveal, self.observe = rule, reveal, observe
         self._autoreset = autoreset_mode(env)
         self._ends = EpisodeEnds(env, life_loss_info)
+        check_action_space(env)
         space = env.single_action_space
-        if not is_array_space(space) or env.action_space != batch_space(space, env.num_envs):
-            raise DelayError(
-                f"DelayedExecutionVector takes one Discrete, MultiDiscrete, MultiBinary or Box "
-                f"action for each of the {env.num_envs} environments, not {env.action_space}"
-            )
         self._closed_loop = self.law.closed_loop
         number = delay_wrappers(env)
         self._channels = [
@@ -178,24 +174,20 @@ class DelayedExecutionVector(
         decision_times = self._decide(actions, ran)
         executed = self._actions[self._rows, decision_times % self._places]
         executed[self._ended] = actions[self._ended]  # ignored: these are reset by this call
-        # Before the environments' step, while the channels are in the processor's cache: what is
-        # known afterwards does not depend on it, but for closed-loop laws and new episodes.
-        outcome, known = self._outcome(executed, decision_times, ran), self._known()
         observations, rewards, terminated, truncated, info = self.env.step(executed.copy())
         self._observations = observations
         done = self._ends.true_ends(terminated, truncated, info, self._ended)
         same_step = self._autoreset == AutoresetMode.SAME_STEP
         if self._closed_loop:
             self._show(actions, ran, info.get("final_obs") if same_step else None, done)
-            known = self._known()
-        info = {**info, **outcome}
+        info = {**info, **self._outcome(executed, decision_times, ran)}
         if same_step and "final_obs" in info:
-            self._finish(info, known, np.logical_or(terminated, truncated))
+            self._finish(info, np.logical_or(terminated, truncated))
         begun = done if same_step else self._ended
         if begun.any():
             self._begin_episodes(begun)
-            known = self._known()
         self._ended = np.zeros_like(done) if same_step else done
+        known = self._known()
         info.update(known)
         return self._observed(known), rewards, terminated, truncated, info
 
@@ -341,14 +333,15 @@ class DelayedExecutionVector(
         }
         return {**outcome, **{f"_{key}": ran for key in outcome}}
 
-    def _finish(self, info: dict[str, Any], known: dict[str, Any], done: Mask) -> None:
+    def _finish(self, info: dict[str, Any], done: Mask) -> None:
         """Add delay and queue to the final observation and info of episodes that have ended."""
+        known = self._known()
         final_info = dict(info.get("final_info", {}))
         for key, value in known.items():
             final_info[key] = done.copy() if key.startswith("_") else value
         info["final_info"] = final_info
         info.setdefault("_final_info", done.copy())
-        if self.observe == "plain" or "final_obs" not in info:
+        if self.observe == "plain":
             return
         batch = self._observed(known)
         final = np.full(self.num_envs, None, object)
@@ -367,3 +360,13 @@ class DelayedExecutionVector(
 
     def _row(self, row: int) -> Any:
         return take_rows(self._observations, row)
+
+
+def check_action_space(env: VectorEnv[Any, Any, Any]) -> None:
+    """Check that a vector environment takes one array for the actions of all environments."""
+    space = env.single_action_space
+    if not is_array_space(space) or env.action_space != batch_space(space, env.num_envs):
+        raise DelayError(
+            f"DelayedExecutionVector takes one Discrete, MultiDiscrete, MultiBinary or Box "
+            f"action for each of the {env.num_envs} environments, not {env.action_space}"
+        )

@@ -9,7 +9,14 @@ from typing import Any
 import numpy as np
 
 from delayzero.tabular.mdp import SEDMDP, Array, is_exact
-from delayzero.tabular.solve import Solution, best, evaluate, solve_augmented, solve_undelayed
+from delayzero.tabular.solve import (
+    Solution,
+    action_values,
+    best,
+    evaluate,
+    solve_augmented,
+    solve_undelayed,
+)
 
 Policy = Callable[[int], Array]
 """By time: decisions ``[S, A^M, M + 1]``, or distributions over them ``[S, A^M, M + 1, A]``."""
@@ -94,24 +101,13 @@ def solve_unseen(problem: SEDMDP) -> Any:
     if mdp.horizon is None:
         raise ValueError("the optimum without seeing the delay is computed for a horizon")
     problem.check_size("the augmented problem", mdp.states * problem.queues * count * mdp.actions)
-    executed, left = problem.moves
+    # By the last delay seen: that of a decision is seen at the next.
     values = np.zeros((mdp.states, problem.queues, count), dtype=mdp.transitions.dtype)
-    for time in range(mdp.horizon - 1, -1, -1):
-        # By the delay z_t of this decision, which is the last one seen at the next.
-        by_delay = []
-        for delay in range(count):
-            after = mdp.rewards[:, :, None] + mdp.discount * np.tensordot(
-                mdp.transitions, values[:, :, delay], axes=(2, 0)
-            )
-            by_delay.append(after[:, executed[delay], left[delay]])
-        q = np.stack(by_delay, axis=-1)  # [S, A^M, A, z_t]
-        if time == 0:
-            first = np.dot(q, delays.first).max(axis=-1)
-            return np.dot(mdp.initial, first[:, problem.default_number])
-        values = np.stack(
-            [np.dot(q, delays.kernel[last]).max(axis=-1) for last in range(count)], axis=-1
-        )
-    raise AssertionError("a horizon has at least one step")
+    for _ in range(mdp.horizon - 1):
+        q = action_values(problem, values)  # [S, A^M, z_t, A]
+        values = np.tensordot(q, delays.kernel, axes=(2, 1)).max(axis=2)
+    first = np.tensordot(action_values(problem, values), delays.first, axes=(2, 0)).max(axis=-1)
+    return np.dot(mdp.initial, first[:, problem.default_number])
 
 
 def values_of_acting(problem: SEDMDP) -> dict[str, Any]:

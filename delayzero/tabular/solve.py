@@ -54,7 +54,7 @@ def solve_undelayed(mdp: MDP) -> Solution:
     def backup(values: Array) -> Array:
         return np.asarray(mdp.rewards + mdp.discount * np.dot(mdp.transitions, values))
 
-    tables = _iterate(mdp, backup, lambda q: q.max(axis=-1), np.zeros_like(mdp.initial))
+    tables = _iterate(mdp, backup, lambda time, q: q.max(axis=-1), np.zeros_like(mdp.initial))
     return Solution(tables, np.dot(mdp.initial, tables[0].max(axis=-1)))
 
 
@@ -93,38 +93,48 @@ def _augmented(problem: SEDMDP, choose: Any) -> Solution:
     count = problem.max_delay + 1
     table = mdp.states * problem.queues * count * mdp.actions
     problem.check_size("the augmented problem", table * (mdp.horizon or 1))
-    executed, left = problem.moves
 
     def backup(values: Array) -> Array:
-        expected = np.dot(values, delays.kernel.T)  # [S, A^M, z]: over the next delay
-        q = np.empty((mdp.states, problem.queues, count, mdp.actions), dtype=values.dtype)
-        for delay in range(count):
-            # [S, A, A^M]: the value of executing x and being left with a queue.
-            after = mdp.rewards[:, :, None] + mdp.discount * np.tensordot(
-                mdp.transitions, expected[:, :, delay], axes=(2, 0)
-            )
-            q[:, :, delay] = after[:, executed[delay], left[delay]]
-        return q
+        return action_values(problem, np.dot(values, delays.kernel.T))  # over the next delay
 
     begin = np.zeros((mdp.states, problem.queues, count), dtype=mdp.transitions.dtype)
-    tables = _iterate(mdp, backup, choose, begin, timed=True)
+    tables = _iterate(mdp, backup, choose, begin)
     values = choose(0, tables[0])[:, problem.default_number]
     return Solution(tables, np.dot(mdp.initial, np.dot(values, delays.first)))
 
 
-def _iterate(mdp: MDP, backup: Any, choose: Any, values: Array, timed: bool = False) -> list[Array]:
+def action_values(problem: SEDMDP, following: Array) -> Array:
+    """The value of each decision, ``[S, A^M, M + 1, A]``, from that of what follows.
+
+    Args:
+        problem: The SED-MDP.
+        following: The value of the next state and queue, by the present delay: ``[S, A^M, M + 1]``.
+    """
+    mdp = problem.mdp
+    executed, left = problem.moves
+    q = np.empty((*following.shape, mdp.actions), dtype=following.dtype)
+    for delay in range(problem.max_delay + 1):
+        # [S, A, A^M]: the value of executing x and being left with a queue.
+        after = mdp.rewards[:, :, None] + mdp.discount * np.tensordot(
+            mdp.transitions, following[:, :, delay], axes=(2, 0)
+        )
+        q[:, :, delay] = after[:, executed[delay], left[delay]]
+    return q
+
+
+def _iterate(mdp: MDP, backup: Any, choose: Any, values: Array) -> list[Array]:
     """Backward over the horizon, or until the values of an endless problem stand still."""
     tables: list[Array] = []
     if mdp.horizon is not None:
         for time in range(mdp.horizon - 1, -1, -1):
             tables.append(backup(values))
-            values = choose(time, tables[-1]) if timed else choose(tables[-1])
+            values = choose(time, tables[-1])
         return tables[::-1]
     if is_exact(mdp.transitions):
         raise ProblemSizeError("an endless problem is solved in floats; fractions need a horizon")
     while True:
         table = backup(values)
-        new = choose(0, table) if timed else choose(table)
+        new = choose(0, table)
         if np.max(np.abs(new - values)) <= 1e-13 * max(1.0, float(np.max(np.abs(new)))):
             return [table]
         values = new
