@@ -1,0 +1,101 @@
+"""From sampled positions to a batch: observations, actions, targets, masks."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from delayzero.learning.config import LearnerConfig
+from delayzero.learning.targets import alive_steps, prefix_targets, steps_by_age, value_targets
+from delayzero.replay import Replay, Sample, Targets, stacked_frames, window_slots
+
+
+class Batch(NamedTuple):
+    """What one update learns from: ``B`` positions, ``K`` unrolled steps, stacks of ``S``."""
+
+    observation: Array
+    """The stack at each position, ``[B, S, ...]``."""
+    following: Array
+    """The frames of the stacks after it, in order, ``[B, K - 1 + S, ...]``."""
+    action: Array
+    """``[B, K]``."""
+    policy: Array
+    """``[B, K + 1, A]``."""
+    value: Array
+    """``[B, K + 1]``."""
+    prefix: Array
+    """``[B, K]``."""
+    alive: Array
+    """Which unrolled states belong to the first one's return, ``[B, K + 1]``."""
+    weight: Array
+    """Importance weights, ``[B]``."""
+    age: Array
+    """Updates since the targets at each position were made, ``[B]``."""
+
+
+def window_targets(replay: Replay, sample: Sample, window: int) -> Targets:
+    """The stored targets of the sampled windows, ``[B, window + 1, ...]``."""
+    slots, envs = window_slots(replay, sample, window)
+    return Targets(*(field[slots, envs] for field in replay.targets))
+
+
+def assemble(
+    replay: Replay,
+    sample: Sample,
+    targets: Targets,
+    config: LearnerConfig,
+    *,
+    stack: int,
+    discount: float,
+    updates: Array,
+) -> Batch:
+    """Gather a batch and compute its targets.
+
+    Args:
+        replay: The replay.
+        sample: The sampled positions.
+        targets: Policies and values of their windows, stored or searched anew, ``[B, W, ...]``.
+        config: The learner's.
+        stack: Frames in an observation.
+        discount: Of the problem.
+        updates: Updates made so far, ``[]``.
+    """
+    unroll, window = config.unroll, config.window
+    slots, envs = window_slots(replay, sample, window)
+    happened = jax.tree.map(lambda field: field[slots, envs], replay.transitions)
+    frames = stacked_frames(
+        replay,
+        sample.times + unroll,
+        sample.envs,
+        replay.start[slots[:, 0], envs[:, 0]],
+        stack + unroll,
+    )
+    alive = alive_steps(happened.terminated, happened.truncated, unroll)
+    age = (replay.length - sample.times) * replay.num_envs
+    searched = config.bootstrap == "search"
+    value = value_targets(
+        happened.reward,
+        happened.terminated,
+        happened.truncated,
+        targets.search_value if searched else targets.network_value,
+        steps_by_age(age, config.td_steps, config.td_age),
+        discount=discount,
+        unroll=unroll,
+    )
+    if config.mixed_value_after is not None:
+        old = (age > config.mixed_value_age) & (updates >= config.mixed_value_after)
+        value = jnp.where(old[:, None] & alive, targets.search_value[:, : unroll + 1], value)
+    return Batch(
+        observation=frames[:, :stack],
+        following=frames[:, 1:],
+        action=happened.action[:, :unroll],
+        policy=targets.policy[:, : unroll + 1],
+        value=value,
+        prefix=prefix_targets(happened.reward, alive, config.prefix_horizon),
+        alive=alive,
+        weight=sample.weights,
+        age=updates - targets.made_at[:, 0],
+    )

@@ -1,0 +1,146 @@
+"""The loss of EfficientZero: value, value prefix, policy and consistency over an unrolled model."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from delayzero.learning.batch import Batch
+from delayzero.learning.config import LearnerConfig
+from delayzero.model import WorldModel
+
+Metrics = dict[str, Array]
+"""Averages of a batch by name; those with a dimension are by unrolled step."""
+
+
+class LossOutput(NamedTuple):
+    """What a loss computes beside itself."""
+
+    priority: Array
+    """The value error at each position, ``[B]``."""
+    metrics: Metrics
+
+
+class Unrolled(NamedTuple):
+    """Predictions along an unrolled model, ``K`` steps from ``B`` positions."""
+
+    policy_logits: Array
+    """``[K + 1, B, A]``."""
+    value_logits: Array
+    """``[K + 1, B, bins]``."""
+    prefix_logits: Array
+    """``[K, B, bins]``."""
+    similarity: Array
+    """Cosine of the predicted and the real projection, ``[K, B]``."""
+
+
+def unroll_model(model: WorldModel, batch: Batch, horizon: int) -> Unrolled:
+    """Roll the model through the actions of a batch, and predict at every state.
+
+    The gradient into each imagined latent is halved. The prefix memory starts again from zero
+    every ``horizon`` steps. Real latents for the consistency loss are encoded in one call, with
+    the same weights, and get no gradient.
+    """
+    steps, stack = batch.action.shape[1], batch.observation.shape[1]
+    latent = model.represent(batch.observation)
+    real = _following_projections(model, batch.following, steps, stack)
+    predictions = [model.predict(latent)]
+    memory = model.initial_memory(latent.shape[0])
+    prefixes, similarities = [], []
+    for k in range(steps):
+        latent = _half_gradient(model.step(latent, batch.action[:, k]))
+        logits, memory = model.value_prefix(latent, memory)
+        prefixes.append(logits)
+        if (k + 1) % horizon == 0:
+            memory = model.initial_memory(latent.shape[0])
+        predictions.append(model.predict(latent))
+        imagined = model.predict_projection(model.project(latent))
+        similarities.append(_cosine(imagined.astype(jnp.float32), real[k]))
+    return Unrolled(
+        policy_logits=jnp.stack([p.policy_logits for p in predictions]),
+        value_logits=jnp.stack([p.value_logits for p in predictions]),
+        prefix_logits=jnp.stack(prefixes),
+        similarity=jnp.stack(similarities),
+    )
+
+
+def efficientzero_loss(
+    model: WorldModel, batch: Batch, config: LearnerConfig
+) -> tuple[Array, LossOutput]:
+    """The loss of a batch, for ``flax.linen.apply`` on a model in training mode.
+
+    Per sample, L = w_pi sum_k CE(pi_k) + w_v sum_k CE(v_k) + w_p sum_k CE(prefix_k)
+    - w_c sum_k cos_k; the mean by importance weight, over the number of unrolled steps. Terms of
+    an unrolled state count while the step that leads to it was really taken; its policy only if
+    the return did not end there.
+    """
+    support, steps = model.support, batch.action.shape[1]
+    out = unroll_model(model, batch, config.prefix_horizon)
+    value, prefix, policy = batch.value.T, batch.prefix.T, batch.policy.swapaxes(0, 1)
+    alive = batch.alive.T.astype(jnp.float32)  # [K + 1, B]
+    taken = jnp.concatenate([jnp.ones_like(alive[:1]), alive[:-1]])  # the step to state k
+
+    log_policy = jax.nn.log_softmax(out.policy_logits)
+    policy_losses = -jnp.sum(policy * log_policy, axis=-1) * alive
+    value_losses = support.cross_entropy(out.value_logits, value) * taken
+    prefix_losses = support.cross_entropy(out.prefix_logits, prefix) * taken[1:]
+    consistency_losses = -out.similarity * taken[1:]
+    per_sample = (
+        config.policy_weight * policy_losses.sum(0)
+        + config.value_weight * value_losses.sum(0)
+        + config.prefix_weight * prefix_losses.sum(0)
+        + config.consistency_weight * consistency_losses.sum(0)
+    )
+    loss = jnp.mean(batch.weight * per_sample) / steps
+
+    predicted = support.decode(out.value_logits)
+    error = jnp.abs(predicted - value)
+    prefix_error = jnp.abs(support.decode(out.prefix_logits) - prefix)
+    metrics = {
+        "loss": loss,
+        "loss/policy": policy_losses.sum(0).mean(),
+        "loss/value": value_losses.sum(0).mean(),
+        "loss/prefix": prefix_losses.sum(0).mean(),
+        "loss/consistency": consistency_losses.sum(0).mean(),
+        "policy/target_entropy": _mean(_entropy(policy), alive),
+        "policy/network_entropy": _mean(_entropy(jnp.exp(log_policy)), alive),
+        "value/target": value[0].mean(),
+        "value/network": predicted[0].mean(),
+        "value/error": _mean(error, taken, axis=1),
+        "prefix/error": _mean(prefix_error, taken[1:], axis=1),
+        "consistency/cosine": _mean(out.similarity, taken[1:], axis=1),
+        "target/age": batch.age.mean(dtype=jnp.float32),
+    }
+    return loss, LossOutput(priority=error[0], metrics=metrics)
+
+
+def _following_projections(model: WorldModel, frames: Array, steps: int, stack: int) -> Array:
+    """Projections of the real latents at the ``K`` states after the first, ``[K, B, P]``."""
+    stacks = jnp.stack([frames[:, k : k + stack] for k in range(steps)])
+    latents = model.represent(stacks.reshape(-1, *stacks.shape[2:]))
+    projections = model.project(latents).astype(jnp.float32)
+    return jax.lax.stop_gradient(projections.reshape(steps, frames.shape[0], -1))
+
+
+def _half_gradient(latent: Array) -> Array:
+    """The same latent, with half the gradient."""
+    return 0.5 * latent + jax.lax.stop_gradient(0.5 * latent)
+
+
+def _cosine(a: Array, b: Array) -> Array:
+    """The cosine between the last dimensions, ``[...]``."""
+    lengths = jnp.maximum(jnp.linalg.norm(a, axis=-1), 1e-5), jnp.linalg.norm(b, axis=-1)
+    return jnp.sum(a * b, axis=-1) / (lengths[0] * jnp.maximum(lengths[1], 1e-5))
+
+
+def _entropy(probabilities: Array) -> Array:
+    """In nats, ``[...]``."""
+    return jnp.sum(jax.scipy.special.entr(probabilities), axis=-1)
+
+
+def _mean(values: Array, mask: Array, axis: int | None = None) -> Array:
+    """The mean where the mask is 1."""
+    return jnp.sum(values * mask, axis=axis) / jnp.maximum(jnp.sum(mask, axis=axis), 1)

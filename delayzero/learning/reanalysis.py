@@ -1,0 +1,115 @@
+"""Searching stored positions again, with newer weights."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from delayzero.learning.config import LearnerConfig
+from delayzero.planning import Planner, SearchResult
+from delayzero.replay import (
+    Replay,
+    Sample,
+    Targets,
+    row_times,
+    stacked_frames,
+    window_slots,
+)
+
+
+def targets_of(result: SearchResult, updates: Array) -> Targets:
+    """What is kept of a search, by weights that had had so many updates."""
+    made_at = jnp.broadcast_to(updates, result.value.shape).astype(jnp.int32)
+    return Targets(result.policy, result.value, result.network_value, made_at)
+
+
+def sweep(
+    planner: Planner,
+    variables: Any,
+    key: Array,
+    replay: Replay,
+    position: Array,
+    count: Array,
+    *,
+    roots: int,
+    stack: int,
+    updates: Array,
+) -> tuple[Replay, Array]:
+    """Search ``count`` chunks of ``roots`` stored positions, in their order in the ring.
+
+    Args:
+        planner: The search.
+        variables: The model's.
+        key: A random key.
+        replay: At least ``roots`` positions must be stored.
+        position: Where the last sweep stopped, ``[]``.
+        count: How many chunks, ``[]``.
+        roots: Positions in a chunk.
+        stack: Frames in an observation.
+        updates: That the variables have had, ``[]``.
+
+    Returns:
+        The replay with new targets, and where this sweep stopped.
+    """
+    times = row_times(replay)
+    stored = jnp.minimum(replay.length, replay.rows) * replay.num_envs
+
+    def chunk(i: Array, carry: tuple[Targets, Array]) -> tuple[Targets, Array]:
+        targets, position = carry
+        places = (position + jnp.arange(roots, dtype=jnp.int32)) % stored
+        slots, envs = places // replay.num_envs, places % replay.num_envs
+        observation = stacked_frames(replay, times[slots], envs, replay.start[slots, envs], stack)
+        latent = planner.model.bind(variables).represent(observation)
+        found = planner.search(variables, jax.random.fold_in(key, i), latent, explore=True)
+        new = targets_of(found, updates)
+        put = [field.at[slots, envs].set(value) for field, value in zip(targets, new, strict=True)]
+        return Targets(*put), (position + roots) % stored
+
+    targets, position = jax.lax.fori_loop(0, count, chunk, (replay.targets, position))
+    return replay._replace(targets=targets), position
+
+
+def searched_windows(
+    planner: Planner,
+    variables: Any,
+    key: Array,
+    replay: Replay,
+    sample: Sample,
+    config: LearnerConfig,
+    *,
+    stack: int,
+    updates: Array,
+) -> Targets:
+    """Policies and values of sampled windows, searched now, ``[B, W, ...]``.
+
+    The unrolled states are searched; the rows behind them are searched too if targets bootstrap
+    from searched values, and get the network's value otherwise.
+    """
+    window = config.window
+    slots, envs = window_slots(replay, sample, window)
+    batch, width = slots.shape
+    times = sample.times[:, None] + jnp.arange(width, dtype=jnp.int32)
+    observation = stacked_frames(replay, times, envs, replay.start[slots, envs], stack)
+    model = planner.model.bind(variables)
+    latent = model.represent(observation.reshape(batch * width, *observation.shape[2:]))
+    if config.bootstrap == "search" or config.mixed_value_after is not None:
+        found = planner.search(variables, key, latent, explore=True)
+        flat = targets_of(found, updates)
+        return jax.tree.map(lambda field: field.reshape(batch, width, *field.shape[1:]), flat)
+    value = planner.model.support.decode(model.predict(latent).value_logits)
+    value = value.reshape(batch, width)
+    states = config.unroll + 1
+    latent = latent.reshape(batch, width, *latent.shape[1:])[:, :states]
+    flat_latent = latent.reshape(batch * states, *latent.shape[2:])
+    found = planner.search(variables, key, flat_latent, explore=True)
+    policy = found.policy.reshape(batch, states, -1)
+    unused = jnp.zeros((batch, width - states, policy.shape[-1]))
+    return Targets(
+        policy=jnp.concatenate([policy, unused], axis=1),
+        search_value=value,
+        network_value=value,
+        made_at=jnp.broadcast_to(updates, value.shape).astype(jnp.int32),
+    )

@@ -1,0 +1,103 @@
+"""From a configuration and the shape of the observations to a model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+
+from delayzero.model.atari import atari_model
+from delayzero.model.conv import conv_model
+from delayzero.model.mlp import mlp_model
+from delayzero.model.scalars import Support
+from delayzero.model.world_model import WorldModel
+
+Kind = Literal["atari", "conv", "mlp"]
+LARGE = 64
+"""The height from which an image takes the atari model."""
+SMALLEST = 8
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """Which networks the world model is made of, and how large they are."""
+
+    kind: Literal["auto", "atari", "conv", "mlp"] = "auto"
+    """The networks: EfficientZero's for Atari, small ones for small images, or ones for vectors.
+    auto: by the shape of the observation."""
+    dtype: Literal["auto", "float32", "bfloat16"] = "auto"
+    """What the networks compute in; parameters are always float32. auto: bfloat16 on a GPU, else
+    float32."""
+    support: int = 300
+    """The largest magnitude of a transformed value; 300 covers returns up to 58,000."""
+    channels: int = 32
+    """conv: the channels of the latent image."""
+    latent: int = 64
+    """mlp: the size of the latent state."""
+    width: int = 128
+    """conv, mlp: the size of the hidden layers."""
+    memory: int = 64
+    """conv, mlp: the size of the LSTM of the value prefix (atari: always 512)."""
+
+    def __post_init__(self) -> None:
+        for name in ("support", "channels", "latent", "width", "memory"):
+            value = getattr(self, name)
+            least = 1 if name == "support" else SMALLEST
+            if value < least:
+                raise ValueError(f"model.{name} should be at least {least}, not {value}")
+
+
+def build_model(
+    config: ModelConfig, observation_shape: tuple[int, ...], num_actions: int
+) -> WorldModel:
+    """Build the world model for an environment; its parameters come from ``model.init``.
+
+    Args:
+        config: The networks' kind and sizes.
+        observation_shape: Of one observation, without the stack: ``[H, W, C]`` or ``[D]``.
+        num_actions: How many actions there are.
+
+    Raises:
+        ValueError: If the networks can't take such observations.
+    """
+    if num_actions < 1:
+        raise ValueError(f"num_actions should be at least 1, not {num_actions}")
+    support, dtype = Support(config.support), _dtype(config)
+    match _kind(config, tuple(observation_shape)):
+        case "atari":
+            return atari_model(num_actions, support, dtype)
+        case "conv":
+            sizes = (config.channels, config.width, config.memory)
+            return conv_model(num_actions, support, *sizes, dtype)
+        case "mlp":
+            sizes = (config.latent, config.width, config.memory)
+            return mlp_model(num_actions, support, *sizes, dtype)
+
+
+def _kind(config: ModelConfig, shape: tuple[int, ...]) -> Kind:
+    """The kind of networks for observations of a shape."""
+    if len(shape) not in (1, 3) or min(shape) < 1:
+        raise ValueError(
+            f"the model takes images [height, width, channels] or vectors [size], not observations"
+            f" of shape {list(shape)}; flatten them to one axis, e.g. with"
+            " gymnasium.wrappers.FlattenObservation(env)"
+        )
+    if config.kind == "auto":
+        if len(shape) == 1:
+            return "mlp"
+        return "atari" if shape[0] >= LARGE else "conv"
+    if len(shape) == 1 and config.kind != "mlp":
+        raise ValueError(
+            f"the {config.kind} model takes images, not vectors of shape {list(shape)};"
+            " use kind mlp or auto"
+        )
+    return config.kind
+
+
+def _dtype(config: ModelConfig) -> Any:
+    """The data type that the networks compute in."""
+    if config.dtype == "auto":
+        return jnp.bfloat16 if jax.default_backend() == "gpu" else jnp.float32
+    return jnp.dtype(config.dtype).type

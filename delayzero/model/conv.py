@@ -1,0 +1,57 @@
+"""A small model for small images, such as MinAtar's of 10x10; it trains on a CPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import flax.linen as nn
+import jax.numpy as jnp
+from jax import Array
+
+from delayzero.model.layers import Conv, Norm, ResidualBlock
+from delayzero.model.parts import ImageDynamics, Perceptron, PredictionNet, PrefixNet
+from delayzero.model.scalars import Support
+from delayzero.model.world_model import WorldModel
+
+
+class ConvEncoder(nn.Module):
+    """From images ``[B, H, W, S * C]`` to latents ``[B, H / 2, W / 2, channels]``."""
+
+    channels: int
+    dtype: Any = jnp.float32
+
+    @nn.compact
+    def __call__(self, x: Array, train: bool) -> Array:
+        x = Conv(self.channels // 2, dtype=self.dtype)(x)
+        x = nn.relu(Norm("batch", self.dtype)(x, train))
+        x = Conv(self.channels, stride=2, dtype=self.dtype)(x)
+        x = nn.relu(Norm("batch", self.dtype)(x, train))
+        return ResidualBlock(self.channels, dtype=self.dtype)(x, train)
+
+
+def conv_model(
+    num_actions: int, support: Support, channels: int, width: int, memory: int, dtype: Any
+) -> WorldModel:
+    """The model for small images.
+
+    Args:
+        num_actions: How many actions there are.
+        support: The support of value and value prefix.
+        channels: The channels of the latent image.
+        width: The size of the heads' and the projector's hidden layers.
+        memory: The size of the LSTM.
+        dtype: Of latents and memory.
+    """
+    head: dict[str, Any] = {"channels": 8, "dtype": dtype}
+    return WorldModel(
+        encoder=ConvEncoder(channels, dtype),
+        dynamics=ImageDynamics(num_actions, "one_hot", dtype=dtype),
+        prefix=PrefixNet(support.bins, memory, width, **head),
+        prediction=PredictionNet(num_actions, support.bins, width, **head),
+        projector=Perceptron((width, width), norm_last=True, dtype=dtype),
+        predictor=Perceptron((width // 2, width), dtype=dtype),
+        num_actions=num_actions,
+        support=support,
+        memory_size=memory,
+        dtype=dtype,
+    )

@@ -1,0 +1,149 @@
+"""The layers that every network is made of, initialised as PyTorch does.
+
+Parameters are float32; what flows through the layers has their ``dtype``.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+Memory = tuple[Array, Array]
+"""Hidden state and cell (h, c) of the LSTM, each ``[B, H]``."""
+NormKind = Literal["batch", "layer"]
+
+
+def uniform(bound: float) -> nn.initializers.Initializer:
+    """An initialiser that draws from [-bound, bound)."""
+
+    def init(key: Array, shape: Any, dtype: Any = jnp.float32, **_: Any) -> Array:
+        return jax.random.uniform(key, shape, dtype, -bound, bound)
+
+    return init
+
+
+class Linear(nn.Module):
+    """A linear layer with bias: ``[B, D]`` to ``[B, features]``.
+
+    Attributes:
+        features: The size of the output.
+        zero: Whether it begins at zero, as the last layers of the heads do.
+    """
+
+    features: int
+    zero: bool = False
+    dtype: Any = jnp.float32
+
+    @nn.compact
+    def __call__(self, x: Array) -> Array:
+        inputs = x.shape[-1]
+        init = nn.initializers.zeros if self.zero else uniform(1 / math.sqrt(inputs))
+        kernel = self.param("kernel", init, (inputs, self.features))
+        bias = self.param("bias", init, (self.features,))
+        return x.astype(self.dtype) @ kernel.astype(self.dtype) + bias.astype(self.dtype)
+
+
+class Conv(nn.Module):
+    """A convolution of ``[B, H, W, C]``: 3x3, padded by 1, without bias; or 1x1 with bias."""
+
+    features: int
+    size: Literal[1, 3] = 3
+    stride: int = 1
+    dtype: Any = jnp.float32
+
+    @nn.compact
+    def __call__(self, x: Array) -> Array:
+        shape = (self.size, self.size, x.shape[-1], self.features)
+        init = uniform(1 / math.sqrt(math.prod(shape[:3])))
+        kernel = self.param("kernel", init, shape)
+        # Given in numbers: "SAME" would pad a strided convolution on one side only.
+        padding = [(self.size // 2, self.size // 2)] * 2
+        y = jax.lax.conv_general_dilated(
+            x.astype(self.dtype),
+            kernel.astype(self.dtype),
+            window_strides=(self.stride, self.stride),
+            padding=padding,
+            dimension_numbers=("NHWC", "HWIO", "NHWC"),
+        )
+        if self.size == 1:
+            y = y + self.param("bias", init, (self.features,)).astype(self.dtype)
+        return y
+
+
+class Norm(nn.Module):
+    """Batch or layer normalisation with learned scale and offset; statistics in float32.
+
+    Batch normalisation in training uses the statistics of the batch and moves the running ones a
+    tenth of the way towards them. Unlike PyTorch, the running variance is that of the biased
+    estimate (a difference of 1/n, for n numbers per channel).
+    """
+
+    kind: NormKind
+    dtype: Any = jnp.float32
+
+    @nn.compact
+    def __call__(self, x: Array, train: bool) -> Array:
+        if self.kind == "layer":
+            y: Array = nn.LayerNorm(epsilon=1e-5, dtype=self.dtype)(x)
+        else:
+            running = not train
+            y = nn.BatchNorm(running, momentum=0.9, epsilon=1e-5, dtype=self.dtype)(x)
+        return y
+
+
+class ResidualBlock(nn.Module):
+    """Two 3x3 convolutions around which the input is added, then ReLU.
+
+    With a ``stride`` above 1 it shrinks the image; the input is then brought to the new shape by
+    a convolution of its own, without normalisation.
+    """
+
+    features: int
+    stride: int = 1
+    dtype: Any = jnp.float32
+
+    @nn.compact
+    def __call__(self, x: Array, train: bool) -> Array:
+        y = Conv(self.features, stride=self.stride, dtype=self.dtype)(x)
+        y = nn.relu(Norm("batch", self.dtype)(y, train))
+        y = Conv(self.features, dtype=self.dtype)(y)
+        y = Norm("batch", self.dtype)(y, train)
+        if self.stride > 1:
+            x = Conv(self.features, stride=self.stride, dtype=self.dtype)(x)
+        return nn.relu(x + y)
+
+
+class LSTM(nn.Module):
+    """One step of an LSTM with PyTorch's parameters: gates i, f, g, o and two biases."""
+
+    size: int
+    dtype: Any = jnp.float32
+
+    @nn.compact
+    def __call__(self, x: Array, memory: Memory) -> Memory:
+        hidden, cell = memory
+        init = uniform(1 / math.sqrt(self.size))
+        input_kernel = self.param("input_kernel", init, (x.shape[-1], 4 * self.size))
+        hidden_kernel = self.param("hidden_kernel", init, (self.size, 4 * self.size))
+        input_bias = self.param("input_bias", init, (4 * self.size,))
+        hidden_bias = self.param("hidden_bias", init, (4 * self.size,))
+        gates = x.astype(self.dtype) @ input_kernel.astype(self.dtype)
+        gates = gates + hidden.astype(self.dtype) @ hidden_kernel.astype(self.dtype)
+        # From here in float32: it is cheap, and the cell adds up over steps.
+        i, f, g, o = jnp.split(gates.astype(jnp.float32) + input_bias + hidden_bias, 4, axis=-1)
+        cell = nn.sigmoid(f) * cell.astype(jnp.float32) + nn.sigmoid(i) * jnp.tanh(g)
+        hidden = nn.sigmoid(o) * jnp.tanh(cell)
+        return hidden.astype(self.dtype), cell.astype(self.dtype)
+
+
+def mean_pool(x: Array) -> Array:
+    """Halve an image ``[B, H, W, C]`` by means of 3x3, stride 2; the padding of 1 is counted."""
+    padding = ((0, 0), (1, 1), (1, 1), (0, 0))
+    wide = x.astype(jnp.float32)
+    sums = jax.lax.reduce_window(wide, 0.0, jax.lax.add, (1, 3, 3, 1), (1, 2, 2, 1), padding)
+    return (sums / 9).astype(x.dtype)

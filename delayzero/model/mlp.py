@@ -1,0 +1,60 @@
+"""A small model for vectors, normalised by layer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from delayzero.model.layers import Linear, Norm
+from delayzero.model.parts import Perceptron, PredictionNet, PrefixNet
+from delayzero.model.scalars import Support
+from delayzero.model.world_model import WorldModel
+
+
+class VectorDynamics(nn.Module):
+    """The next latent vector ``[B, D]``: the latent plus a change, normalised again."""
+
+    num_actions: int
+    width: int
+    dtype: Any = jnp.float32
+
+    @nn.compact
+    def __call__(self, latent: Array, action: Array, train: bool) -> Array:
+        code = jax.nn.one_hot(action, self.num_actions, dtype=latent.dtype)
+        x = jnp.concatenate([latent, code], axis=-1)
+        for _ in range(2):
+            x = nn.relu(Norm("layer", self.dtype)(Linear(self.width, dtype=self.dtype)(x), train))
+        x = latent + Linear(latent.shape[-1], dtype=self.dtype)(x)
+        return Norm("layer", self.dtype)(x, train)
+
+
+def mlp_model(
+    num_actions: int, support: Support, latent: int, width: int, memory: int, dtype: Any
+) -> WorldModel:
+    """The model for vectors.
+
+    Args:
+        num_actions: How many actions there are.
+        support: The support of value and value prefix.
+        latent: The size of the latent state.
+        width: The size of every hidden layer.
+        memory: The size of the LSTM.
+        dtype: Of latents and memory.
+    """
+    common: dict[str, Any] = {"norm": "layer", "dtype": dtype}
+    return WorldModel(
+        encoder=Perceptron((width, latent), norm_last=True, **common),
+        dynamics=VectorDynamics(num_actions, width, dtype),
+        prefix=PrefixNet(support.bins, memory, width, **common),
+        prediction=PredictionNet(num_actions, support.bins, width, **common),
+        projector=Perceptron((width, width), norm_last=True, **common),
+        predictor=Perceptron((width // 2, width), **common),
+        num_actions=num_actions,
+        support=support,
+        memory_size=memory,
+        dtype=dtype,
+    )

@@ -1,0 +1,185 @@
+"""The parts that the networks share: heads, dynamics on images, projector and predictor.
+
+Every part takes ``train`` as its last argument: whether batch normalisation uses the batch.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from delayzero.model.layers import (
+    LSTM,
+    Conv,
+    Linear,
+    Memory,
+    Norm,
+    NormKind,
+    ResidualBlock,
+)
+
+ActionCode = Literal["plane", "one_hot"]
+
+
+class Prediction(NamedTuple):
+    """What the model says of a latent state.
+
+    Attributes:
+        policy_logits: ``[B, num_actions]``, float32.
+        value_logits: ``[B, bins]``, float32.
+    """
+
+    policy_logits: Array
+    value_logits: Array
+
+
+class Perceptron(nn.Module):
+    """Linear layers with normalisation and ReLU between them; the input is flattened.
+
+    Attributes:
+        widths: The size of each layer's output.
+        norm_last: Whether the last layer is normalised too (never followed by ReLU).
+        zero_last: Whether the last layer begins at zero.
+    """
+
+    widths: tuple[int, ...]
+    norm: NormKind = "batch"
+    norm_last: bool = False
+    zero_last: bool = False
+    dtype: Any = jnp.float32
+
+    @nn.compact
+    def __call__(self, x: Array, train: bool) -> Array:
+        x = x.reshape(x.shape[0], -1)
+        for width in self.widths[:-1]:
+            x = Linear(width, dtype=self.dtype)(x)
+            x = nn.relu(Norm(self.norm, self.dtype)(x, train))
+        x = Linear(self.widths[-1], zero=self.zero_last, dtype=self.dtype)(x)
+        return Norm(self.norm, self.dtype)(x, train) if self.norm_last else x
+
+
+class Flatten(nn.Module):
+    """A latent as vectors ``[B, D]``; an image first loses channels in a 1x1 convolution.
+
+    Attributes:
+        channels: How many channels are kept of an image.
+    """
+
+    channels: int = 16
+    dtype: Any = jnp.float32
+
+    @nn.compact
+    def __call__(self, x: Array, train: bool) -> Array:
+        if x.ndim == 4:
+            x = Conv(self.channels, size=1, dtype=self.dtype)(x)
+            x = nn.relu(Norm("batch", self.dtype)(x, train))
+        return x.reshape(x.shape[0], -1)
+
+
+class Head(nn.Module):
+    """Logits ``[B, outputs]`` from a latent; all equal at the beginning."""
+
+    outputs: int
+    width: int
+    channels: int = 16
+    norm: NormKind = "batch"
+    dtype: Any = jnp.float32
+
+    @nn.compact
+    def __call__(self, latent: Array, train: bool) -> Array:
+        x = Flatten(self.channels, self.dtype)(latent, train)
+        layers = (self.width, self.outputs)
+        x = Perceptron(layers, self.norm, zero_last=True, dtype=self.dtype)(x, train)
+        return x.astype(jnp.float32)
+
+
+class PredictionNet(nn.Module):
+    """Policy and value of a latent: residual blocks that both share, then a head each.
+
+    Attributes:
+        num_actions: How many actions there are.
+        bins: The size of the value's support.
+        width: The hidden size of the heads.
+        blocks: How many residual blocks come first; only for images.
+    """
+
+    num_actions: int
+    bins: int
+    width: int
+    channels: int = 16
+    blocks: int = 0
+    norm: NormKind = "batch"
+    dtype: Any = jnp.float32
+
+    @nn.compact
+    def __call__(self, latent: Array, train: bool) -> Prediction:
+        x = latent
+        for _ in range(self.blocks):
+            x = ResidualBlock(x.shape[-1], dtype=self.dtype)(x, train)
+        sizes = (self.width, self.channels, self.norm, self.dtype)
+        policy = Head(self.num_actions, *sizes, name="policy")(x, train)
+        value = Head(self.bins, *sizes, name="value")(x, train)
+        return Prediction(policy, value)
+
+
+class PrefixNet(nn.Module):
+    """The value prefix: the sum of rewards since the memory was last zero, as logits.
+
+    Attributes:
+        bins: The size of the support.
+        memory_size: The size of the LSTM.
+        width: The hidden size behind it.
+        channels: How many channels of an image reach the LSTM.
+    """
+
+    bins: int
+    memory_size: int
+    width: int
+    channels: int = 16
+    norm: NormKind = "batch"
+    dtype: Any = jnp.float32
+
+    @nn.compact
+    def __call__(self, latent: Array, memory: Memory, train: bool) -> tuple[Array, Memory]:
+        x = Flatten(self.channels, self.dtype)(latent, train)
+        memory = LSTM(self.memory_size, self.dtype)(x, memory)
+        x = nn.relu(Norm(self.norm, self.dtype)(memory[0], train))
+        layers = (self.width, self.bins)
+        x = Perceptron(layers, self.norm, zero_last=True, dtype=self.dtype)(x, train)
+        return x.astype(jnp.float32), memory
+
+
+class ImageDynamics(nn.Module):
+    """The next latent image ``[B, H, W, C]`` after an action.
+
+    Attributes:
+        num_actions: How many actions there are.
+        action_code: ``"plane"``: one plane of the constant a / num_actions. ``"one_hot"``: a plane
+            per action, so that no two actions look alike; dearer with many actions.
+        blocks: How many residual blocks there are.
+    """
+
+    num_actions: int
+    action_code: ActionCode = "plane"
+    blocks: int = 1
+    dtype: Any = jnp.float32
+
+    @nn.compact
+    def __call__(self, latent: Array, action: Array, train: bool) -> Array:
+        if self.action_code == "plane":
+            code = (action / self.num_actions)[:, None]
+        else:
+            code = jax.nn.one_hot(action, self.num_actions)
+        planes = jnp.broadcast_to(
+            code[:, None, None, :].astype(latent.dtype), (*latent.shape[:3], code.shape[-1])
+        )
+        x = jnp.concatenate([latent, planes], axis=-1)
+        x = Conv(latent.shape[-1], dtype=self.dtype)(x)
+        x = nn.relu(Norm("batch", self.dtype)(x, train) + latent)
+        for _ in range(self.blocks):
+            x = ResidualBlock(x.shape[-1], dtype=self.dtype)(x, train)
+        return x

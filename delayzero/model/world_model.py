@@ -1,0 +1,119 @@
+"""The world model: six networks behind one interface, whatever the observations are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import flax.linen as nn
+import jax.numpy as jnp
+from jax import Array
+
+from delayzero.model.layers import Memory
+from delayzero.model.parts import Prediction
+from delayzero.model.scalars import Support
+
+
+class WorldModel(nn.Module):
+    """A latent model of the environment, of EfficientZero's form.
+
+    A latent state is encoded from a stack of observations, moved by actions, and read by heads for
+    the policy, the value and the value prefix (the sum of rewards since the memory was zero).
+
+    ::
+
+        variables = model.init(key, observation, action, method="everything")
+        latent = model.bind(variables).represent(observation)
+
+    Training takes ``model.clone(train=True)``: same parameters, but batch normalisation uses the
+    statistics of each batch and updates the running ones in ``batch_stats``, at every call in turn.
+
+    Attributes:
+        encoder: From images ``[B, H, W, S * C]`` or vectors ``[B, S * D]`` to latents.
+        dynamics: From latents and actions ``[B]`` to the next latents.
+        prefix: From latents and memory to prefix logits and the next memory.
+        prediction: From latents to a :class:`Prediction`.
+        projector: From latents to ``[B, P]``, where consistency is measured.
+        predictor: From ``[B, P]`` to ``[B, P]``, on the side of the dynamics only.
+        num_actions: How many actions there are.
+        support: The support of the value and of the value prefix.
+        memory_size: The size H of the memory.
+        dtype: Of latents and memory. Parameters and logits are float32.
+        train: Whether batch normalisation uses the batch, or the running statistics.
+    """
+
+    encoder: nn.Module
+    dynamics: nn.Module
+    prefix: nn.Module
+    prediction: nn.Module
+    projector: nn.Module
+    predictor: nn.Module
+    num_actions: int
+    support: Support
+    memory_size: int
+    dtype: Any = jnp.float32
+    train: bool = False
+
+    def represent(self, observation: Array) -> Array:
+        """Encode observations.
+
+        Args:
+            observation: Stacks ``[B, S, *shape]``, the oldest first. Those in uint8 are pixels and
+                are divided by 255; all others are taken as they are.
+
+        Returns:
+            Latents ``[B, ...]``.
+        """
+        pixels = observation.dtype == jnp.uint8
+        x = observation.astype(self.dtype)
+        if pixels:
+            x = x / 255
+        if x.ndim == 5:
+            batch, stack, height, width, channels = x.shape
+            x = jnp.moveaxis(x, 1, 3).reshape(batch, height, width, stack * channels)
+        else:
+            x = x.reshape(x.shape[0], -1)
+        latent: Array = self.encoder(x, self.train)
+        return latent
+
+    def step(self, latent: Array, action: Array) -> Array:
+        """The next latents after the actions ``[B]``."""
+        following: Array = self.dynamics(latent, action, self.train)
+        return following
+
+    def value_prefix(self, latent: Array, memory: Memory) -> tuple[Array, Memory]:
+        """The logits ``[B, bins]`` of the value prefix up to these latents, and the next memory."""
+        logits, memory = self.prefix(latent, memory, self.train)
+        return logits, memory
+
+    def predict(self, latent: Array) -> Prediction:
+        """Policy and value of the latents."""
+        prediction: Prediction = self.prediction(latent, self.train)
+        return prediction
+
+    def project(self, latent: Array) -> Array:
+        """Project latents to ``[B, P]``; for a target the caller stops the gradient."""
+        projection: Array = self.projector(latent, self.train)
+        return projection
+
+    def predict_projection(self, projection: Array) -> Array:
+        """Predict the target's projection ``[B, P]`` from the dynamics' one."""
+        prediction: Array = self.predictor(projection, self.train)
+        return prediction
+
+    def initial_memory(self, batch_size: int) -> Memory:
+        """The memory at the beginning of a prefix: zeros, each ``[batch_size, H]``."""
+        zeros = jnp.zeros((batch_size, self.memory_size), self.dtype)
+        return zeros, zeros
+
+    def everything(
+        self, observation: Array, action: Array
+    ) -> tuple[Array, Array, Memory, Prediction, Array]:
+        """Run every part once; what ``init`` traces.
+
+        Returns:
+            The next latents, prefix logits, memory, prediction and predicted projection.
+        """
+        latent = self.step(self.represent(observation), action)
+        logits, memory = self.value_prefix(latent, self.initial_memory(latent.shape[0]))
+        projection = self.predict_projection(self.project(latent))
+        return latent, logits, memory, self.predict(latent), projection

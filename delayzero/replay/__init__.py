@@ -1,0 +1,30 @@
+"""Trajectories on the device: one frame a step, stacked when they are read."""
+
+from delayzero.replay.frames import HostFrames
+from delayzero.replay.sampling import Sample, sample, window_slots, with_priorities
+from delayzero.replay.storage import (
+    Replay,
+    ReplayConfig,
+    Targets,
+    Transitions,
+    append,
+    create,
+    row_times,
+    stacked_frames,
+)
+
+__all__ = [
+    "HostFrames",
+    "Replay",
+    "ReplayConfig",
+    "Sample",
+    "Targets",
+    "Transitions",
+    "append",
+    "create",
+    "row_times",
+    "sample",
+    "stacked_frames",
+    "window_slots",
+    "with_priorities",
+]

@@ -1,0 +1,67 @@
+"""Where frames are kept: in a device array, or on the host when the device has no room."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from numpy.typing import NDArray
+
+
+@jax.tree_util.register_static
+class HostFrames:
+    """Frames in the host's memory, ``[rows, N, ...]``, read by the device as it needs them.
+
+    Inside a compiled function this is a constant, told from others by identity; only its contents
+    change, and only between calls.
+    """
+
+    def __init__(self, frames: NDArray[Any]) -> None:
+        self.array = frames
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """``[rows, N, ...]``, as of a device array."""
+        return self.array.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of the numbers, as of a device array."""
+        return self.array.dtype
+
+    def gather(self, slots: Array, envs: Array) -> Array:
+        """The frames at ``[slots, envs]``, which must have one shape."""
+        shape = jax.ShapeDtypeStruct((*slots.shape, *self.shape[2:]), self.dtype)
+        frames: Array = jax.pure_callback(
+            lambda s, e: self.array[np.asarray(s), np.asarray(e)], shape, slots, envs
+        )
+        return frames
+
+    def write(self, slots: NDArray[Any], rows: Sequence[NDArray[Any]]) -> None:
+        """Store rows, each ``[N, ...]``. No compiled function may be reading meanwhile."""
+        for slot, row in zip(slots, rows, strict=True):
+            self.array[slot] = row
+
+
+Frames = Array | HostFrames
+"""Frames ``[rows, N, ...]`` on the device or on the host."""
+
+
+def gather_frames(frames: Frames, slots: Array, envs: Array) -> Array:
+    """The frames at ``[slots, envs]``, wherever they are kept."""
+    if isinstance(frames, HostFrames):
+        return frames.gather(slots, envs)
+    return frames[slots, envs]
+
+
+def empty_frames(
+    rows: int, num_envs: int, shape: tuple[int, ...], dtype: Any, host: bool
+) -> Frames:
+    """Room for ``rows`` steps of ``num_envs`` environments."""
+    if host:
+        return HostFrames(np.zeros((rows, num_envs, *shape), dtype))
+    return jnp.zeros((rows, num_envs, *shape), dtype)

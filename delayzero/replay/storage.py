@@ -1,0 +1,204 @@
+"""The replay: a ring of rows, one row for each step of all environments.
+
+A row t of one environment holds the observation o_t, the action that was executed there, what came
+of it, and the targets that a search made for o_t. Vector environments reset in the step after an
+end, so the last observation of an episode has a row of its own, marked ``final``: no action is
+taken from it, but its value is the bootstrap of an episode that was cut off. A lost life ends the
+return (``terminated``) and nothing else: the game, the row after it and the frame stack go on.
+
+Rows are named by their time, counted from the beginning of the run; row t lies in slot
+``t % rows``. Everything is a pure function of arrays, so it runs inside the learner's compiled
+call.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+from jax import Array, lax
+
+from delayzero.replay.frames import Frames, HostFrames, empty_frames, gather_frames
+
+
+@dataclass(frozen=True)
+class ReplayConfig:
+    """What is kept, and how it is sampled."""
+
+    capacity: int | None = None
+    """Interactions that are kept; all of the run by default. Fixed at the start."""
+    priority_exponent: float = 0.6
+    """Alpha of prioritised replay; 0 samples uniformly."""
+    priority_correction: float = 0.4
+    """Beta of the importance weights at the start; it rises to 1 with the last update."""
+    device_gigabytes: float | None = None
+    """Device memory that frames may take; by default 60 % of it. More frames stay on the host."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be."""
+        if self.capacity is not None and self.capacity < 1:
+            raise ValueError(f"replay.capacity is {self.capacity}; it should be at least 1")
+        for name in ("priority_exponent", "priority_correction"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(f"replay.{name} is {getattr(self, name)}; it should be in [0, 1]")
+
+
+class Transitions(NamedTuple):
+    """What happened, ``[..., N]`` each."""
+
+    first: Array
+    """An episode begins with this observation; frame stacks begin here."""
+    final: Array
+    """The last observation of an episode: no transition leaves it."""
+    action: Array
+    """The executed action."""
+    reward: Array
+    """What it brought."""
+    terminated: Array
+    """The return ends with this reward: the game is over, or a life was lost."""
+    truncated: Array
+    """The episode was cut off after this step; the return goes on."""
+
+
+class Targets(NamedTuple):
+    """What a search found at a row's observation."""
+
+    policy: Array
+    """The improved policy, ``[..., N, A]``."""
+    search_value: Array
+    """The search's value, ``[..., N]``."""
+    network_value: Array
+    """The network's value, ``[..., N]``."""
+    made_at: Array
+    """The number of updates that the weights of this search had had, ``[..., N]``."""
+
+
+class Replay(NamedTuple):
+    """The whole replay; ``R`` slots of ``N`` environments."""
+
+    frames: Frames
+    """Observations, ``[R, N, ...]``."""
+    transitions: Transitions
+    targets: Targets
+    start: Array
+    """The time of the first row of a row's episode, ``[R, N]``."""
+    priority: Array
+    """``[R, N]``."""
+    length: Array
+    """Rows ever appended, ``[]``."""
+
+    @property
+    def rows(self) -> int:
+        """The number of slots R."""
+        return int(self.priority.shape[0])
+
+    @property
+    def num_envs(self) -> int:
+        """The number of environments N."""
+        return int(self.priority.shape[1])
+
+
+def create(
+    rows: int,
+    num_envs: int,
+    shape: tuple[int, ...],
+    dtype: Any,
+    num_actions: int,
+    *,
+    host_frames: bool = False,
+) -> Replay:
+    """An empty replay.
+
+    Args:
+        rows: Slots, each for one step of all environments.
+        num_envs: Environments.
+        shape: Of one observation.
+        dtype: Of one observation.
+        num_actions: Of the policy.
+        host_frames: Keep the frames in the host's memory.
+    """
+    grid = (rows, num_envs)
+
+    def flags() -> Array:
+        return jnp.zeros(grid, bool)
+
+    def numbers() -> Array:
+        return jnp.zeros(grid, jnp.float32)
+
+    def counts() -> Array:
+        return jnp.zeros(grid, jnp.int32)
+
+    return Replay(
+        frames=empty_frames(rows, num_envs, shape, dtype, host_frames),
+        transitions=Transitions(flags(), flags(), counts(), numbers(), flags(), flags()),
+        targets=Targets(
+            policy=jnp.full((*grid, num_actions), 1 / num_actions, jnp.float32),
+            search_value=numbers(),
+            network_value=numbers(),
+            made_at=counts(),
+        ),
+        start=counts(),
+        priority=jnp.ones(grid, jnp.float32),
+        length=jnp.zeros((), jnp.int32),
+    )
+
+
+def append(replay: Replay, frames: Array | None, rows: Transitions, targets: Targets) -> Replay:
+    """Store ``T`` further rows; new rows get the largest priority of those stored.
+
+    Args:
+        replay: The replay.
+        frames: Their observations, ``[T, N, ...]``; None if frames are kept on the host, where
+            the caller writes them.
+        rows: What happened, ``[T, N]``.
+        targets: What the searches found while acting, ``[T, N, ...]``.
+    """
+    count = rows.action.shape[0]
+    times = replay.length + jnp.arange(count, dtype=jnp.int32)
+    slots = times % replay.rows
+    before = replay.start[(replay.length - 1) % replay.rows]
+    begun = jnp.where(rows.first, times[:, None], 0)
+    start = jnp.maximum(lax.cummax(begun), before)
+    stored = jnp.arange(replay.rows)[:, None] < replay.length
+    top = jnp.max(jnp.where(stored, replay.priority, 0.0))
+    top = jnp.where(replay.length > 0, top, 1.0)
+
+    def put(field: Array, value: Array) -> Array:
+        return field.at[slots].set(value.astype(field.dtype))
+
+    kept = replay.frames if isinstance(replay.frames, HostFrames) else put(replay.frames, frames)
+    return Replay(
+        frames=kept,
+        transitions=Transitions(*map(put, replay.transitions, rows)),
+        targets=Targets(*map(put, replay.targets, targets)),
+        start=put(replay.start, start),
+        priority=put(replay.priority, jnp.broadcast_to(top, start.shape)),
+        length=replay.length + count,
+    )
+
+
+def row_times(replay: Replay) -> Array:
+    """The time of the row in each slot, ``[R]``; negative where nothing was stored yet."""
+    slots = jnp.arange(replay.rows, dtype=jnp.int32)
+    newest = replay.length - 1
+    return newest - (newest - slots) % replay.rows
+
+
+def stacked_frames(replay: Replay, times: Array, envs: Array, start: Array, stack: int) -> Array:
+    """Stacks of the ``stack`` newest frames, oldest first; an episode's first one is repeated.
+
+    Args:
+        replay: The replay.
+        times: Of the newest frame of each stack, ``[...]``.
+        envs: Of which environment, ``[...]``.
+        start: The time before which no frame may be taken, ``[...]``.
+        stack: How many.
+
+    Returns:
+        ``[..., stack, *shape]``.
+    """
+    back = jnp.arange(stack - 1, -1, -1, dtype=jnp.int32)
+    wanted = jnp.maximum(times[..., None] - back, start[..., None])
+    envs = jnp.broadcast_to(envs[..., None], wanted.shape)
+    return gather_frames(replay.frames, wanted % replay.rows, envs)
