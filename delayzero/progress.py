@@ -6,12 +6,16 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TextIO
+from typing import Protocol, TextIO
 
 from delayzero.extras import MissingExtraError, require
 
-Advance = Callable[[int], None]
-"""Says that so many more units of the work are done."""
+
+class Advance(Protocol):
+    """Says that so many more units of the work are done, and how things stand."""
+
+    def __call__(self, units: int, note: str = "") -> None: ...
+
 
 SECONDS_BETWEEN_LINES = 5.0
 
@@ -33,7 +37,8 @@ def progress(
         clock: The time in seconds.
 
     Yields:
-        A function to call with the number of units done since its last call.
+        A function to call with the number of units done since its last call, and a note to
+        show beside them.
     """
     to = sys.stderr if to is None else to
     if to.isatty():
@@ -50,10 +55,15 @@ def progress(
                 rich_progress.BarColumn(),
                 rich_progress.MofNCompleteColumn(),
                 rich_progress.TimeRemainingColumn(),
+                rich_progress.TextColumn("{task.fields[note]}"),
             ]
             with rich_progress.Progress(*columns, console=rich_console.Console(file=to)) as bar:
-                task = bar.add_task(what, total=total)
-                yield lambda units: bar.advance(task, units)
+                task = bar.add_task(what, total=total, note="")
+
+                def advance(units: int, note: str = "") -> None:
+                    bar.update(task, advance=units, note=note)
+
+                yield advance
             return
     yield _plain_lines(what, total, to, clock)
 
@@ -62,12 +72,13 @@ def _plain_lines(what: str, total: int, to: TextIO, clock: Callable[[], float]) 
     """Print a line every few seconds, and one when all is done."""
     done, last_line = 0, clock()
 
-    def advance(units: int) -> None:
+    def advance(units: int, note: str = "") -> None:
         nonlocal done, last_line
         before, done = done, done + units
         now = clock()
         if before < total <= done or now - last_line >= SECONDS_BETWEEN_LINES:
-            print(f"{what}: {done}/{total}", file=to, flush=True)
+            standing = f" ({note})" if note else ""
+            print(f"{what}: {done}/{total}{standing}", file=to, flush=True)
             last_line = now
 
     return advance

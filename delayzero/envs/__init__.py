@@ -1,1 +1,6 @@
 """Environments by id: classic control, MinAtar, Atari. Nothing about delay."""
+
+import gymnasium as gym
+
+gym.register("delayzero/Identity-v0", "delayzero.envs.toys:Identity")
+gym.register("delayzero/TwoStepBandit-v0", "delayzero.envs.toys:TwoStepBandit")

@@ -66,6 +66,7 @@ class MinAtar(gym.Env[NDArray[np.float32], np.int64]):
         super().reset(seed=seed)
         if seed is not None:
             self._game.seed(int(self.np_random.integers(2**31)))
+            self._game.last_action = 0  # the one that sticks; the game's reset keeps it
         self._game.reset()
         return self._observation(), {}
 

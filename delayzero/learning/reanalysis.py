@@ -98,7 +98,7 @@ def searched_windows(
     if config.bootstrap == "search" or config.mixed_value_after is not None:
         found = planner.search(variables, key, latent, explore=True)
         flat = targets_of(found, updates)
-        return jax.tree.map(lambda field: field.reshape(batch, width, *field.shape[1:]), flat)
+        return Targets(*(field.reshape(batch, width, *field.shape[1:]) for field in flat))
     value = planner.model.support.decode(model.predict(latent).value_logits)
     value = value.reshape(batch, width)
     states = config.unroll + 1

@@ -34,15 +34,17 @@ class ModelConfig:
     """The largest magnitude of a transformed value; 300 covers returns up to 58,000."""
     channels: int = 32
     """conv: the channels of the latent image."""
+    head: int = 64
+    """conv: the size of the hidden layers of heads, projector and predictor."""
     latent: int = 64
     """mlp: the size of the latent state."""
     width: int = 128
-    """conv, mlp: the size of the hidden layers."""
+    """mlp: the size of the hidden layers."""
     memory: int = 64
     """conv, mlp: the size of the LSTM of the value prefix (atari: always 512)."""
 
     def __post_init__(self) -> None:
-        for name in ("support", "channels", "latent", "width", "memory"):
+        for name in ("support", "channels", "head", "latent", "width", "memory"):
             value = getattr(self, name)
             least = 1 if name == "support" else SMALLEST
             if value < least:
@@ -69,7 +71,7 @@ def build_model(
         case "atari":
             return atari_model(num_actions, support, dtype)
         case "conv":
-            sizes = (config.channels, config.width, config.memory)
+            sizes = (config.channels, config.head, config.memory)
             return conv_model(num_actions, support, *sizes, dtype)
         case "mlp":
             sizes = (config.latent, config.width, config.memory)

@@ -30,7 +30,7 @@ class ConvEncoder(nn.Module):
 
 
 def conv_model(
-    num_actions: int, support: Support, channels: int, width: int, memory: int, dtype: Any
+    num_actions: int, support: Support, channels: int, head: int, memory: int, dtype: Any
 ) -> WorldModel:
     """The model for small images.
 
@@ -38,18 +38,18 @@ def conv_model(
         num_actions: How many actions there are.
         support: The support of value and value prefix.
         channels: The channels of the latent image.
-        width: The size of the heads' and the projector's hidden layers.
+        head: The size of the hidden layers of heads, projector and predictor.
         memory: The size of the LSTM.
         dtype: Of latents and memory.
     """
-    head: dict[str, Any] = {"channels": 8, "dtype": dtype}
+    common: dict[str, Any] = {"channels": 8, "dtype": dtype}
     return WorldModel(
         encoder=ConvEncoder(channels, dtype),
         dynamics=ImageDynamics(num_actions, "one_hot", dtype=dtype),
-        prefix=PrefixNet(support.bins, memory, width, **head),
-        prediction=PredictionNet(num_actions, support.bins, width, **head),
-        projector=Perceptron((width, width), norm_last=True, dtype=dtype),
-        predictor=Perceptron((width // 2, width), dtype=dtype),
+        prefix=PrefixNet(support.bins, memory, head, **common),
+        prediction=PredictionNet(num_actions, support.bins, head, **common),
+        projector=Perceptron((head, head), norm_last=True, dtype=dtype),
+        predictor=Perceptron((head // 2, head), dtype=dtype),
         num_actions=num_actions,
         support=support,
         memory_size=memory,

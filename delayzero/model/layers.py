@@ -145,5 +145,5 @@ def mean_pool(x: Array) -> Array:
     """Halve an image ``[B, H, W, C]`` by means of 3x3, stride 2; the padding of 1 is counted."""
     padding = ((0, 0), (1, 1), (1, 1), (0, 0))
     wide = x.astype(jnp.float32)
-    sums = jax.lax.reduce_window(wide, 0.0, jax.lax.add, (1, 3, 3, 1), (1, 2, 2, 1), padding)
+    sums: Array = jax.lax.reduce_window(wide, 0.0, jax.lax.add, (1, 3, 3, 1), (1, 2, 2, 1), padding)
     return (sums / 9).astype(x.dtype)

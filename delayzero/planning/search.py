@@ -164,9 +164,7 @@ class Planner:
             age=jnp.zeros(batch, jnp.int32),
         )
         value = self.model.support.decode(prediction.value_logits)
-        return mctx.RootFnOutput(
-            prior_logits=prediction.policy_logits, value=value, embedding=node
-        )
+        return mctx.RootFnOutput(prior_logits=prediction.policy_logits, value=value, embedding=node)
 
     def expand(
         self, variables: Variables, key: Array, action: Array, node: Node

@@ -8,9 +8,11 @@ from delayzero.replay.storage import (
     Targets,
     Transitions,
     append,
+    arrays_of,
     create,
     row_times,
     stacked_frames,
+    with_arrays,
 )
 
 __all__ = [
@@ -21,10 +23,12 @@ __all__ = [
     "Targets",
     "Transitions",
     "append",
+    "arrays_of",
     "create",
     "row_times",
     "sample",
     "stacked_frames",
     "window_slots",
+    "with_arrays",
     "with_priorities",
 ]

@@ -167,7 +167,10 @@ def append(replay: Replay, frames: Array | None, rows: Transitions, targets: Tar
     def put(field: Array, value: Array) -> Array:
         return field.at[slots].set(value.astype(field.dtype))
 
-    kept = replay.frames if isinstance(replay.frames, HostFrames) else put(replay.frames, frames)
+    kept = replay.frames
+    if not isinstance(kept, HostFrames):
+        assert frames is not None, "frames kept on the device must be given"
+        kept = put(kept, frames)
     return Replay(
         frames=kept,
         transitions=Transitions(*map(put, replay.transitions, rows)),
@@ -202,3 +205,19 @@ def stacked_frames(replay: Replay, times: Array, envs: Array, start: Array, stac
     wanted = jnp.maximum(times[..., None] - back, start[..., None])
     envs = jnp.broadcast_to(envs[..., None], wanted.shape)
     return gather_frames(replay.frames, wanted % replay.rows, envs)
+
+
+def arrays_of(replay: Replay) -> Any:
+    """The replay as a tree of arrays alone, to be saved."""
+    if not isinstance(replay.frames, HostFrames):
+        return replay
+    frames: Any = replay.frames.array
+    return replay._replace(frames=frames)
+
+
+def with_arrays(replay: Replay, arrays: Any) -> Replay:
+    """A replay like this one with saved arrays, kept where its own are."""
+    if not isinstance(replay.frames, HostFrames):
+        return Replay(*arrays)
+    replay.frames.array[...] = arrays.frames
+    return Replay(*arrays)._replace(frames=replay.frames)

@@ -36,3 +36,14 @@ def test_all_actions_and_the_minimal_ones():
 def test_unknown_game():
     with pytest.raises(gym.error.UnregisteredEnv, match="'pong' is no MinAtar game: asterix"):
         MinAtar("pong")
+
+
+def test_a_seed_forgets_the_action_that_sticks():
+    played, fresh = (MinAtar("breakout", sticky_action_prob=0.5) for _ in range(2))
+    for seed in range(10):
+        played.reset()
+        played._game.last_action = 1  # left
+        fresh._game.last_action = 0
+        played.reset(seed=seed)
+        fresh.reset(seed=seed)
+        np.testing.assert_array_equal(played.step(2)[0], fresh.step(2)[0])

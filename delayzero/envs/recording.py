@@ -1,0 +1,151 @@
+"""Environments that can be brought back to where they were, by doing everything again."""
+
+from __future__ import annotations
+
+import operator
+import zlib
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+from gymnasium.vector import VectorEnv, VectorWrapper
+from numpy.typing import NDArray
+
+DIGESTED_BYTES = 2**15  # of the observations of one step, about
+
+
+class StepOutcome(NamedTuple):
+    """What a step of N environments returns."""
+
+    observations: Any
+    rewards: NDArray[Any]
+    terminated: NDArray[np.bool_]
+    truncated: NDArray[np.bool_]
+    info: dict[str, Any]
+
+
+class ActionLog(VectorWrapper[Any, Any, Any, Any, Any]):
+    """Remembers the seed and the actions, so that :meth:`replay` can restore the environments.
+
+    It works for whatever environment is determined by its seed and its actions, without access to
+    its state: put it directly around the base environment. A digest of all that the environment
+    returned tells whether it was so. Of large observations, each step digests some rows only,
+    others each time, which costs little and sees each pixel every few steps.
+
+    A reset begins a new log. One without a seed draws one, from the generator that the last seed
+    began, so that it can be repeated too.
+
+    Example:
+        >>> from delayzero.envs.make import make_vector
+        >>> from delayzero.envs.recording import ActionLog
+        >>> envs = ActionLog(make_vector("CartPole-v1", 2, training=True))
+        >>> _ = envs.reset(seed=0)
+        >>> observations, *_ = envs.step(envs.action_space.sample())
+        >>> same = ActionLog(make_vector("CartPole-v1", 2, training=True))
+        >>> bool((same.replay(envs.log()).observations == observations).all())
+        True
+    """
+
+    def __init__(self, env: VectorEnv[Any, Any, Any]) -> None:
+        """Log what is done with N environments, whose actions are Discrete."""
+        super().__init__(env)
+        space = env.single_action_space
+        if not isinstance(space, spaces.Discrete) or space.start < 0:
+            raise gym.error.Error(f"only Discrete actions from 0 on can be logged, not {space}")
+        self._dtype = np.min_scalar_type(int(space.start + space.n - 1))
+        self._seeds = np.random.default_rng()
+        self._seed: int | None = None
+        self._actions = bytearray()
+        self._steps = 0
+        self._digest = 0
+
+    def reset(
+        self, *, seed: Any = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Reset all environments, and begin a new log.
+
+        Args:
+            seed: One int, or None.
+            options: None; or a ``reset_mask`` of all environments.
+        """
+        _check_reset(seed, options)
+        if seed is None:
+            seed = self._seeds.integers(2**31 - self.num_envs)
+        self._seed = operator.index(seed)
+        self._seeds = np.random.default_rng(abs(self._seed))
+        self._actions, self._steps = bytearray(), 0
+        observations, info = self.env.reset(seed=self._seed, options=options)
+        self._digest = digest(0, 0, observations)
+        return observations, info
+
+    def step(self, actions: Any) -> StepOutcome:
+        """Step the environments, and log it."""
+        outcome = StepOutcome(*self.env.step(actions))
+        self._actions += np.asarray(actions).astype(self._dtype).tobytes()
+        self._steps += 1
+        self._digest = digest(self._digest, self._steps, *outcome[:4])
+        return outcome
+
+    def log(self) -> dict[str, Any]:
+        """The seed (int), the actions ``[T, N]`` since the reset, and the digest (int)."""
+        if self._seed is None:
+            raise gym.error.ResetNeeded("nothing to log before the first reset()")
+        actions = np.frombuffer(bytes(self._actions), self._dtype).reshape(-1, self.num_envs)
+        return {"seed": self._seed, "actions": actions, "digest": self._digest}
+
+    def replay(
+        self, log: dict[str, Any], advance: Callable[[int], Any] | None = None
+    ) -> StepOutcome | None:
+        """Bring the environments to where a log ends, by doing again all that it has.
+
+        Args:
+            log: Of environments that were made in the same way.
+            advance: Called with 1 after each step, for a bar of progress.
+
+        Returns:
+            The outcome of the last step, or of the reset where the log has no step (its rewards
+            are 0). None if the environments returned something else than they did for the log:
+            they cannot be restored, and must be reset.
+        """
+        actions = np.asarray(log["actions"])
+        if actions.ndim != 2 or actions.shape[1] != self.num_envs:
+            raise gym.error.Error(
+                f"the log has actions {list(actions.shape)}, these are {self.num_envs} "
+                f"environments: make as many as were logged"
+            )
+        observations, info = self.reset(seed=int(log["seed"]))
+        none, ends = np.zeros(self.num_envs), np.zeros(self.num_envs, bool)
+        outcome = StepOutcome(observations, none, ends, ends.copy(), info)
+        for row in actions.astype(np.int64):
+            outcome = self.step(row)
+            if advance is not None:
+                advance(1)
+        return outcome if self._digest == int(log["digest"]) else None
+
+
+def digest(value: int, time: int, observations: Any, *others: Any) -> int:
+    """Continue a checksum over what a step at a time returned.
+
+    Args:
+        value: The checksum so far.
+        time: Which step it was; it chooses the rows of large observations.
+        observations: ``[N, ...]``.
+        others: Rewards and ends, ``[N]`` each.
+    """
+    array = np.asarray(observations)
+    if (every := array.nbytes // DIGESTED_BYTES) > 1 and array.ndim > 2:
+        array = array.reshape(-1, *array.shape[2:])[time % every :: every]
+    for part in (array, *others):
+        value = zlib.crc32(np.ascontiguousarray(part).data, value)
+    return value
+
+
+def _check_reset(seed: Any, options: dict[str, Any] | None) -> None:
+    if not (seed is None or np.ndim(seed) == 0):
+        raise gym.error.Error(f"the log keeps one seed for all environments, not {seed!r}")
+    if options and (set(options) != {"reset_mask"} or not np.all(options["reset_mask"])):
+        raise gym.error.Error(
+            f"the log keeps resets of all environments without options, not {options!r}"
+        )

@@ -1,0 +1,99 @@
+"""Environments so small that an agent which learns at all must solve them.
+
+They are registered as ``delayzero/Identity-v0`` and ``delayzero/TwoStepBandit-v0``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+Vector = NDArray[np.float32]
+
+
+class Identity(gym.Env[Vector, np.int64]):
+    """Say the symbol that is shown: a perfect episode gives 8, a random one 2 on average.
+
+    Observations are one-hot, ``[4]``; the reward is 1 if the action is the symbol, else 0; the
+    symbols are independent of each other and of the actions.
+
+    Example:
+        >>> import gymnasium as gym
+        >>> import delayzero.envs
+        >>> env = gym.make("delayzero/Identity-v0")
+        >>> observation, _ = env.reset(seed=0)
+        >>> env.step(observation.argmax())[1]
+        1.0
+    """
+
+    metadata = {"render_modes": []}  # noqa: RUF012
+    symbols = 4
+    length = 8
+
+    def __init__(self) -> None:
+        self.action_space = spaces.Discrete(self.symbols)
+        self.observation_space = spaces.Box(0.0, 1.0, (self.symbols,), np.float32)
+        self._symbol = 0
+        self._time = 0
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Vector, dict[str, Any]]:
+        """Begin an episode of 8 symbols."""
+        super().reset(seed=seed)
+        self._time = 0
+        return self._show(), {}
+
+    def step(self, action: np.int64) -> tuple[Vector, float, bool, bool, dict[str, Any]]:
+        """Answer the symbol, and see the next one."""
+        reward = float(action == self._symbol)
+        self._time += 1
+        return self._show(), reward, self._time == self.length, False, {}
+
+    def _show(self) -> Vector:
+        self._symbol = int(self.np_random.integers(self.symbols))
+        return one_hot(self._symbol, self.symbols)
+
+
+class TwoStepBandit(gym.Env[Vector, np.int64]):
+    """Give up a small reward now for a larger one: the best episode gives 1, the greedy one 0.2.
+
+    In the first state, action 0 gives 0.2 and leads to a state where nothing gives anything;
+    action 1 gives nothing and leads to one where action 0 gives 1. Then the episode ends. No
+    action is good in both states; random play gives 0.35 on average. Observations are one-hot,
+    ``[3]``: first state, poor state, rich state; all zeros at the end.
+    """
+
+    metadata = {"render_modes": []}  # noqa: RUF012
+
+    def __init__(self) -> None:
+        self.action_space = spaces.Discrete(2)
+        self.observation_space = spaces.Box(0.0, 1.0, (3,), np.float32)
+        self._state = 0
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Vector, dict[str, Any]]:
+        """Begin in the first state."""
+        super().reset(seed=seed)
+        self._state = 0
+        return one_hot(0, 3), {}
+
+    def step(self, action: np.int64) -> tuple[Vector, float, bool, bool, dict[str, Any]]:
+        """Choose the second state, or act in it."""
+        if self._state == 0:
+            self._state = 1 + int(action)
+            return one_hot(self._state, 3), 0.2 if action == 0 else 0.0, False, False, {}
+        reward = float(self._state == 2 and action == 0)
+        return np.zeros(3, np.float32), reward, True, False, {}
+
+
+def one_hot(index: int, size: int) -> Vector:
+    """Zeros ``[size]`` with a one at ``index``."""
+    vector = np.zeros(size, np.float32)
+    vector[index] = 1.0
+    return vector

@@ -1,0 +1,40 @@
+"""``delayzero evaluate``: play episodes with the weights of a run."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from delayzero.arguments import Parser, whole
+from delayzero.extras import require
+from delayzero.progress import progress
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Evaluate a run: one JSON line for each episode, then their summary."""
+    require("jax", "train")
+    parser = Parser(
+        prog="delayzero evaluate",
+        description="Play whole episodes with the newest weights of a run, without noise; print "
+        "one JSON line for each episode, and a summary on standard error.",
+    )
+    parser.add_argument("run", type=Path, help="the folder of the run")
+    parser.add_argument("--episodes", type=whole(1), default=32, help="how many (32)")
+    parser.add_argument("--envs", type=whole(1), help="played side by side (all)")
+    parser.add_argument("--seed", type=whole(0), help="of the environments (the run's)")
+    options = parser.parse_args(arguments)
+
+    from delayzero.evaluation.episodes import Evaluator, summary
+    from delayzero.training.weights import load_weights
+
+    system, variables = load_weights(options.run)
+    seed = system.config.seed if options.seed is None else options.seed
+    evaluator = Evaluator(system, options.episodes, options.envs)
+    with progress("evaluate", options.episodes) as advance:
+        episodes = evaluator.play(variables, seed, advance)
+    for episode in episodes:
+        print(json.dumps(episode._asdict()))
+    print(json.dumps(summary(episodes)), file=sys.stderr)
+    return 0

@@ -1,0 +1,62 @@
+"""``delayzero train``: presets first, then any setting."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from delayzero.arguments import UsageError
+from delayzero.extras import require
+
+USAGE = """usage: delayzero train PRESET... [--SETTING VALUE]...
+
+Trains an agent, or goes on with a run that was interrupted: the same command resumes.
+
+presets, applied in their order:
+{presets}
+
+    delayzero train cartpole
+    delayzero train minatar --env minatar:Asterix --seed 1
+    delayzero train atari --env atari:Pong --interactions 50000
+    delayzero train atari debug
+
+settings (values are those of the presets named before --help):
+"""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Train."""
+    require("jax", "train")
+    tyro = require("tyro", "train")
+    from delayzero.training.config import TrainConfig
+    from delayzero.training.loop import train
+    from delayzero.training.presets import PRESETS, compose
+    from delayzero.training.run_folder import command_line
+
+    words = list(arguments)
+    names = []
+    while words and not words[0].startswith("-"):
+        names.append(words.pop(0))
+    asked = any(word in ("-h", "--help") for word in words)
+    if asked:
+        listed = [
+            f"  {name:<12} {(make.__doc__ or '').splitlines()[0]}" for name, make in PRESETS.items()
+        ]
+        print(USAGE.format(presets="\n".join(listed)))
+    elif not names:
+        raise UsageError(
+            f"name a preset: {', '.join(PRESETS)}; for example: delayzero train cartpole"
+        )
+    try:
+        config = tyro.cli(
+            TrainConfig,
+            prog=f"delayzero train {' '.join(names)}".strip(),
+            args=words,
+            default=compose(names),
+            config=(tyro.conf.FlagConversionOff,),
+        )
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    outcome = train(config, command_line())
+    print(outcome.folder, file=sys.stdout)
+    return 0 if outcome.finished else 130

@@ -1,0 +1,138 @@
+"""The configuration of a run: frozen dataclasses, every field of which is on the command line."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from delayzero.arguments import UsageError
+from delayzero.learning.config import LearnerConfig, ReanalysisConfig
+from delayzero.model import ModelConfig
+from delayzero.planning import SearchConfig
+from delayzero.replay import ReplayConfig
+from delayzero.words import meant
+
+Config = TypeVar("Config")
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """A training run."""
+
+    env: str = "CartPole-v1"
+    """The environment: atari:Breakout, minatar:Breakout, or any Gymnasium id."""
+    seed: int = 0
+    """Of everything random in the run."""
+    envs: int = 8
+    """Environments played side by side."""
+    rows: int = 16
+    """Steps of all environments between two rounds of learning."""
+    stack: int = 1
+    """Frames in an observation."""
+    max_steps: int | None = None
+    """Steps after which a training episode is cut off; by default the environment's own limit."""
+    clip_rewards: bool = False
+    """Learn from the sign of rewards."""
+    discount: float = 0.997
+    """Of rewards, per step."""
+    interactions: int = 8000
+    """Steps taken in the environments, all together."""
+    random_interactions: int = 1000
+    """The first so many are random; learning begins after them."""
+    update_ratio: float = 0.5
+    """Updates for each interaction after that."""
+    tail_updates: int = 0
+    """Further updates after the last interaction."""
+    evaluate_every: int = 0
+    """Interactions between evaluations; 0: only at the end."""
+    evaluate_episodes: int = 16
+    """Episodes of an evaluation on the way."""
+    final_episodes: int = 32
+    """Episodes of the evaluation at the end."""
+    log_every: int = 500
+    """Interactions between lines of metrics."""
+    checkpoint_minutes: float = 5.0
+    """Minutes between checkpoints."""
+    folder: str | None = None
+    """Where the run is kept; by default runs/ENV-seedSEED."""
+    model: ModelConfig = field(default_factory=ModelConfig)
+    """The networks."""
+    search: SearchConfig = field(default_factory=SearchConfig)
+    """The tree search."""
+    replay: ReplayConfig = field(default_factory=ReplayConfig)
+    """What is kept and sampled."""
+    learner: LearnerConfig = field(default_factory=LearnerConfig)
+    """The updates."""
+    reanalysis: ReanalysisConfig = field(default_factory=ReanalysisConfig)
+    """Searching stored positions again."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be, and say what to type."""
+        for name in ("envs", "rows", "stack", "interactions", "final_episodes", "log_every"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; it should be at least 1")
+        for name in ("seed", "update_ratio", "tail_updates", "evaluate_every"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} is {getattr(self, name)}; it should not be below 0")
+        if not 0 < self.discount <= 1:
+            raise ValueError(f"discount is {self.discount}; it should be above 0 and at most 1")
+        if self.random_interactions < self.needed_at_start:
+            raise ValueError(
+                f"random_interactions is {self.random_interactions}; a batch of "
+                f"{self.learner.batch_size} and its windows need {self.needed_at_start}; type "
+                f"--random-interactions {self.needed_at_start}"
+            )
+        if self.replay.capacity is not None and self.replay.capacity < self.random_interactions:
+            raise ValueError(
+                f"replay.capacity is {self.replay.capacity}, less than the "
+                f"{self.random_interactions} interactions before learning begins"
+            )
+
+    @property
+    def needed_at_start(self) -> int:
+        """Interactions after which a batch can surely be sampled.
+
+        Up to half of the rows may be the last ones of episodes, which are not sampled.
+        """
+        return 2 * self.learner.batch_size + (self.learner.window + self.stack + 1) * self.envs
+
+    @property
+    def total_updates(self) -> int:
+        """Updates of the whole run."""
+        return self.updates_due(self.interactions) + self.tail_updates
+
+    def updates_due(self, interactions: int) -> int:
+        """Updates that should have been made after so many interactions."""
+        learned_from = min(interactions, self.interactions) - self.random_interactions
+        return max(0, int(self.update_ratio * learned_from))
+
+    @property
+    def run_folder(self) -> str:
+        """Where the run is kept."""
+        return self.folder or f"runs/{self.env.replace(':', '-').replace('/', '-')}-seed{self.seed}"
+
+
+def from_dict(kind: type[Config], values: Mapping[str, Any], path: str = "") -> Config:
+    """A configuration from what ``dataclasses.asdict`` made of one.
+
+    Raises:
+        UsageError: A key is unknown; the message names the nearest one.
+    """
+    hints = typing.get_type_hints(kind)
+    known = {f.name for f in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    for key in values:
+        if key not in known:
+            guess = meant(key, known)
+            hint = f"; did you mean '{path}{guess}'?" if guess else ""
+            raise UsageError(f"'{path}{key}' is no setting of a run{hint}")
+    nested = {
+        key: from_dict(hints[key], value, f"{path}{key}.")
+        if isinstance(value, Mapping) and not isinstance(hints[key], types.UnionType)
+        else value
+        for key, value in values.items()
+    }
+    return kind(**nested)

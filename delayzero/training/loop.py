@@ -1,0 +1,376 @@
+"""The training loop: play some rows, learn as much as is due, write down what happened.
+
+One process, one thing after the other, an exact ratio of updates to interactions. Randomness comes
+from keys derived from the seed and from counters, so a run is a function of its configuration,
+and a resumed one goes on as if it had never stopped.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from delayzero.arguments import UsageError
+from delayzero.envs.recording import ActionLog
+from delayzero.evaluation import Evaluator, summary
+from delayzero.learning.update import NEVER, LearnerState
+from delayzero.progress import Advance, progress
+from delayzero.replay import Replay, arrays_of, with_arrays
+from delayzero.training.checkpoint import Checkpoints
+from delayzero.training.collector import Collector, Finished
+from delayzero.training.config import TrainConfig
+from delayzero.training.metrics import MetricsLog, collapse_warning
+from delayzero.training.programs import Programs
+from delayzero.training.run_folder import RunFolder, versions
+from delayzero.training.system import (
+    STREAM_LEARNING,
+    STREAM_SWEEPS,
+    Spaces,
+    System,
+    build_system,
+    make_training_env,
+    run_key,
+)
+
+RECENT = 20
+"""Episodes of self-play in the mean score that is logged."""
+TEMPERATURES = ((0.5, 1.0), (0.75, 0.5), (1.0, 0.25))
+"""PUCT's temperature until each share of all updates."""
+
+
+class DivergedError(UsageError):
+    """A loss or a gradient was not finite."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended."""
+
+    finished: bool
+    """False if it was interrupted; the same command goes on."""
+    folder: Path
+
+
+def train(config: TrainConfig, command: Sequence[str]) -> Outcome:
+    """Train until the budget is spent, or go on with a run that was interrupted.
+
+    Args:
+        config: The run.
+        command: What was typed, for the record.
+
+    Raises:
+        UsageError: The run cannot be: its folder holds another one, or there is too little memory.
+        DivergedError: The loss was not finite.
+    """
+    folder = RunFolder(Path(config.run_folder))
+    folder.open(config, command)
+    if folder.result.exists():
+        _say(f"{folder.path} is finished; its result is in {folder.result}")
+        return Outcome(True, folder.path)
+    env = ActionLog(make_training_env(config))
+    system = build_system(config, Spaces.of(env))
+    trainer = Trainer(system, env, folder)
+    try:
+        finished = trainer.run()
+    finally:
+        trainer.close()
+        env.close()
+    return Outcome(finished, folder.path)
+
+
+class Trainer:
+    """A run under way."""
+
+    def __init__(self, system: System, env: ActionLog, folder: RunFolder) -> None:
+        self._system, self._env, self._folder = system, env, folder
+        self._programs = Programs(system, _say)
+        self.learner: LearnerState = self._programs.first_learner()
+        self.replay: Replay = self._programs.first_replay()
+        self._collector = Collector(system, env)
+        self._checkpoints = Checkpoints(folder.checkpoints)
+        self._log = MetricsLog(folder.metrics, folder.path / "tensorboard")
+        self._evaluator: Evaluator | None = None
+        self._learning_key = run_key(system.config.seed, STREAM_LEARNING)
+        self._sweep_key = run_key(system.config.seed, STREAM_SWEEPS)
+        self._position = jnp.zeros((), jnp.int32)
+        self._sweeps, self._sweep_credit = 0, 0.0
+        self._recent: list[Finished] = []
+        self._metrics: dict[str, Any] = {}
+        self._times = {"acting": 0.0, "sweeping": 0.0, "updating": 0.0, "evaluating": 0.0}
+        self._seconds, self._begun = 0.0, time.monotonic()
+        self._saved = time.monotonic()
+        self._stop = False
+        self._collapsed = False
+
+    @property
+    def updates(self) -> int:
+        """Updates made."""
+        return int(self.learner.updates)
+
+    def run(self) -> bool:
+        """Go on until the budget is spent (True) or a signal asks to stop (False)."""
+        config = self._system.config
+        if self._checkpoints.latest() is None:
+            self._collector.begin()
+        else:
+            self._restore()
+        previous = {name: signal.signal(name, self._on_signal) for name in _signals()}
+        try:
+            with progress("train", config.interactions + config.tail_updates) as advance:
+                advance(self._done())
+                while not self._stop and not self._spent():
+                    self._round(advance)
+        finally:
+            for name, handler in previous.items():
+                signal.signal(name, handler)
+        self._save()
+        if not self._spent():
+            _say(
+                f"stopped at {self._collector.interactions} interactions; the same command goes on"
+            )
+            return False
+        self._conclude()
+        return True
+
+    def close(self) -> None:
+        """Close files."""
+        self._log.close()
+        self._checkpoints.close()
+
+    def _spent(self) -> bool:
+        config = self._system.config
+        played = self._collector.interactions >= config.interactions
+        return played and self.updates >= config.total_updates
+
+    def _done(self) -> int:
+        config = self._system.config
+        tail = max(0, self.updates - (config.total_updates - config.tail_updates))
+        return min(self._collector.interactions, config.interactions) + tail
+
+    def _round(self, advance: Advance) -> None:
+        """Play, learn, write down."""
+        config, before, done = self._system.config, self._collector.interactions, self._done()
+        if before < config.interactions:
+            self._play()
+            due = config.updates_due(self._collector.interactions) - self.updates
+        else:
+            share = round(config.update_ratio * config.rows * config.envs)
+            due = min(max(1, share), config.total_updates - self.updates)
+        if due > 0:
+            self._learn(due)
+        now = self._collector.interactions
+        if now // config.log_every > before // config.log_every or now == before:
+            self._write_metrics()
+        if config.evaluate_every and now // config.evaluate_every > before // config.evaluate_every:
+            self._evaluate_on_the_way()
+        advance(self._done() - done, self._note())
+        if time.monotonic() - self._saved >= 60 * config.checkpoint_minutes:
+            self._save()
+
+    def _play(self) -> None:
+        begun = time.monotonic()
+        share = self.updates / max(1, self._system.config.total_updates)
+        temperature = next(value for until, value in TEMPERATURES if share <= until)
+        self.replay, finished = self._collector.collect(
+            self.learner.variables, self.replay, self.updates, temperature
+        )
+        self._recent = [*self._recent, *finished][-RECENT:]
+        self._times["acting"] += time.monotonic() - begun
+
+    def _learn(self, due: int) -> None:
+        begun = time.monotonic()
+        if self._system.config.reanalysis.mode == "sweep":
+            self._sweep(due)
+        swept = time.monotonic()
+        self.learner, self.replay, self._metrics = self._programs.update(
+            self.learner, self.replay, self._learning_key, jnp.int32(due)
+        )
+        failed = int(self.learner.failed)
+        self._times["sweeping"] += swept - begun
+        self._times["updating"] += time.monotonic() - swept
+        if failed != NEVER:
+            self._explain_failure(failed)
+
+    def _sweep(self, due: int) -> None:
+        config, roots = self._system.config, self._system.sweep_roots
+        stored = min(int(self.replay.length), self.replay.rows) * config.envs
+        self._sweep_credit += stored * due / config.reanalysis.sweep_updates / roots
+        count = int(self._sweep_credit)
+        if count == 0:
+            return
+        self._sweep_credit -= count
+        key = jax.random.fold_in(self._sweep_key, self._sweeps)
+        self._sweeps += 1
+        self.replay, self._position = self._programs.sweep(
+            self.learner, self.replay, key, self._position, jnp.int32(count)
+        )
+        jax.block_until_ready(self._position)
+
+    def _explain_failure(self, update: int) -> None:
+        place = self._folder.path / f"failed-batch-{update}.npz"
+        _, batch = self._programs.batch(self.learner, self.replay, self._learning_key)
+        arrays: dict[str, Any] = {name: np.asarray(x) for name, x in batch._asdict().items()}
+        np.savez_compressed(place, **arrays)
+        kept = self._checkpoints.latest()
+        last = "there is no checkpoint yet" if kept is None else f"checkpoint {kept} is intact"
+        raise DivergedError(
+            f"update {update}: the loss or its gradient is not finite; its batch is in {place}, "
+            f"{last}; try a smaller --learner.learning-rate"
+        )
+
+    def _write_metrics(self) -> None:
+        metrics = {name: np.asarray(value) for name, value in self._metrics.items()}
+        values: dict[str, Any] = {
+            "updates": self.updates,
+            "seconds": round(self._elapsed(), 3),
+            **metrics,
+            **{f"seconds/{name}": round(spent, 3) for name, spent in self._times.items()},
+        }
+        if self._recent:
+            values["selfplay/score"] = float(np.mean([e.score for e in self._recent]))
+            values["selfplay/length"] = float(np.mean([e.length for e in self._recent]))
+        if "policy/target_entropy" in metrics:
+            warning = collapse_warning(
+                float(metrics["policy/target_entropy"]), self._system.spaces.num_actions
+            )
+            if warning is not None:
+                values["warning"] = warning
+                if not self._collapsed:
+                    _say(f"warning: {warning}")
+            self._collapsed = warning is not None
+        self._log.write(self._collector.interactions, values)
+
+    def _note(self) -> str:
+        parts = [f"updates {self.updates}"]
+        if self._recent:
+            parts.append(f"score {np.mean([e.score for e in self._recent]):.1f}")
+        if "loss" in self._metrics:
+            parts.append(f"loss {float(self._metrics['loss']):.3f}")
+        return ", ".join(parts)
+
+    def _evaluate_on_the_way(self) -> None:
+        begun, config = time.monotonic(), self._system.config
+        if self._evaluator is None:
+            self._evaluator = Evaluator(self._system, config.evaluate_episodes)
+        result = summary(self._evaluator.play(self.learner.variables, config.seed))
+        self._times["evaluating"] += time.monotonic() - begun
+        values = {f"evaluation/{name}": value for name, value in result.items()}
+        values |= {"updates": self.updates, "seconds": round(self._elapsed(), 3)}
+        self._log.write(self._collector.interactions, values)
+        _say(
+            f"{self._collector.interactions} interactions, {self.updates} updates: score "
+            f"{result['score']:.1f} ± {result['standard_error']:.1f} ({self._elapsed():.0f} s)"
+        )
+
+    def _elapsed(self) -> float:
+        return self._seconds + time.monotonic() - self._begun
+
+    def _conclude(self) -> None:
+        """Evaluate at the end, and write the result."""
+        config, trained = self._system.config, self._elapsed()
+        evaluator = Evaluator(self._system, config.final_episodes)
+        with progress("evaluate", config.final_episodes) as advance:
+            episodes = evaluator.play(self.learner.variables, config.seed, advance)
+        with self._folder.episodes.open("w") as lines:
+            lines.writelines(json.dumps(episode._asdict()) + "\n" for episode in episodes)
+        result = {
+            "env": config.env,
+            "seed": config.seed,
+            "interactions": self._collector.interactions,
+            "updates": self.updates,
+            **summary(episodes),
+            "scores": [episode.score for episode in episodes],
+            "train_seconds": round(trained, 1),
+            "compile_seconds": round(self._programs.compile_seconds, 1),
+            "seconds": {name: round(spent, 1) for name, spent in self._times.items()},
+            "evaluate_seconds": round(self._elapsed() - trained, 1),
+            "versions": versions(),
+        }
+        self._folder.result.write_text(json.dumps(result, indent=2) + "\n")
+        _say(
+            f"score {result['score']:.1f} ± {result['standard_error']:.1f} over "
+            f"{config.final_episodes} episodes, {trained:.0f} s of training; {self._folder.result}"
+        )
+
+    def _save(self) -> None:
+        log = self._env.log()
+        parts = {
+            "learner": self.learner,
+            "replay": arrays_of(self.replay),
+            "collector": {**self._collector.state(), "actions": log["actions"].astype(np.int32)},
+        }
+        progress_made = {
+            "actions": log["actions"].shape[0],
+            "seed": log["seed"],
+            "digest": log["digest"],
+            "position": int(self._position),
+            "sweeps": self._sweeps,
+            "sweep_credit": self._sweep_credit,
+            "recent": [tuple(episode) for episode in self._recent],
+            "seconds": self._elapsed(),
+            "times": self._times,
+            "metrics_bytes": self._log.position(),
+        }
+        step = self._env.log()["actions"].shape[0] * 10**6 + self.updates % 10**6
+        if self._checkpoints.latest() != step:
+            self._checkpoints.save(step, parts, progress_made)
+        self._saved = time.monotonic()
+
+    def _restore(self) -> None:
+        made = self._checkpoints.progress()
+        config = self._system.config
+        actions = np.zeros((made["actions"], config.envs), np.int32)
+        parts = self._checkpoints.restore(
+            {
+                "learner": self.learner,
+                "replay": arrays_of(self.replay),
+                "collector": {**self._collector.state(), "actions": actions},
+            }
+        )
+        self.learner = parts["learner"]
+        self.replay = with_arrays(self.replay, parts["replay"])
+        self._collector.restore(parts["collector"])
+        self._position = jnp.int32(made["position"])
+        self._sweeps, self._sweep_credit = made["sweeps"], made["sweep_credit"]
+        self._recent = [Finished(*episode) for episode in made["recent"]]
+        self._seconds, self._times = made["seconds"], dict(made["times"])
+        self._log.rewind(made["metrics_bytes"])
+        self._restore_environments({**made, "actions": parts["collector"]["actions"]})
+        _say(f"going on from {self._collector.interactions} interactions, {self.updates} updates")
+
+    def _restore_environments(self, log: dict[str, Any]) -> None:
+        with progress("environments", len(log["actions"])) as advance:
+            outcome = self._env.replay(log, advance)
+        if outcome is None:
+            _say(
+                f"{self._system.config.env} did not come back to where it was: "
+                "episodes in flight are restarted"
+            )
+            self._collector.begin()
+        else:
+            self._collector.resume(outcome)
+
+    def _on_signal(self, number: int, frame: Any) -> None:
+        del number, frame
+        if self._stop:
+            raise KeyboardInterrupt
+        self._stop = True
+        _say("stopping after this round, with a checkpoint; once more to stop at once")
+
+
+def _signals() -> tuple[signal.Signals, ...]:
+    return (signal.SIGINT, signal.SIGTERM)
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

@@ -1,0 +1,88 @@
+"""Metrics of a run: JSON lines, TensorBoard, and a warning when the policy collapses."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from delayzero.extras import require
+
+COLLAPSED = 0.05
+"""Policy targets with less than this share of the largest entropy are no longer a choice."""
+
+
+class MetricsLog:
+    """Writes metrics to ``metrics.jsonl`` and to TensorBoard's event files."""
+
+    def __init__(self, lines: Path, events: Path) -> None:
+        self._path = lines
+        self._lines = lines.open("a")
+        writer = require("tensorboard.summary.writer.event_file_writer", "train")
+        self._proto = require("tensorboard.compat.proto.event_pb2", "train")
+        self._summary = require("tensorboard.compat.proto.summary_pb2", "train")
+        self._events = writer.EventFileWriter(str(events))
+
+    def write(self, step: int, values: dict[str, Any]) -> None:
+        """Write one line, and its numbers to TensorBoard.
+
+        Args:
+            step: Interactions.
+            values: Numbers, strings, or arrays with an entry for each unrolled step.
+        """
+        plain = {name: _plain(value) for name, value in values.items()}
+        self._lines.write(json.dumps({"interactions": step, **plain}) + "\n")
+        self._lines.flush()
+        numbers: dict[str, float] = {}
+        for name, value in plain.items():
+            if isinstance(value, list):
+                numbers |= {f"{name}_{i}": entry for i, entry in enumerate(value)}
+            elif isinstance(value, (int, float)):
+                numbers[name] = value
+        summary = self._summary.Summary(
+            value=[self._summary.Summary.Value(tag=k, simple_value=v) for k, v in numbers.items()]
+        )
+        event = self._proto.Event(wall_time=time.time(), step=step, summary=summary)
+        self._events.add_event(event)
+
+    def position(self) -> int:
+        """The bytes written so far."""
+        self._lines.flush()
+        return self._lines.tell()
+
+    def rewind(self, position: int) -> None:
+        """Forget the lines after a position: a resumed run writes them again."""
+        os.truncate(self._path, min(position, self._path.stat().st_size))
+
+    def close(self) -> None:
+        """Write all, and end."""
+        self._lines.close()
+        self._events.close()
+
+
+def collapse_warning(target_entropy: float, num_actions: int) -> str | None:
+    """A warning if policy targets have collapsed, with what to do."""
+    share = target_entropy / math.log(num_actions) if num_actions > 1 else 1.0
+    if not share < COLLAPSED:
+        return None
+    return (
+        f"the policy has collapsed: the entropy of its targets is {target_entropy:.3f}, "
+        f"{100 * share:.1f} % of the largest possible; try a larger --search.q-floor or "
+        "--search.dirichlet-fraction, or more --random-interactions"
+    )
+
+
+def _plain(value: Any) -> Any:
+    """Numbers and lists of numbers that JSON knows."""
+    if isinstance(value, (str, bool)) or value is None:
+        return value
+    array = np.asarray(value)
+    if array.ndim == 0:
+        number = array.item()
+        return number if isinstance(number, int) or math.isfinite(number) else str(number)
+    return [_plain(entry) for entry in array]

@@ -1,0 +1,105 @@
+"""The compiled functions of a run, checked against the memory before anything is played."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from delayzero.learning import LearnerState
+from delayzero.learning.reanalysis import sweep
+from delayzero.replay import Replay, create
+from delayzero.training.memory import (
+    check_fits,
+    device_bytes,
+    frame_bytes,
+    frames_on_host,
+    tree_bytes,
+    working_bytes,
+)
+from delayzero.training.system import STREAM_WEIGHTS, System, run_key
+
+
+class Programs:
+    """Compiles a run's sweep and update, and makes its first state.
+
+    Attributes:
+        update: ``(learner, replay, key, count) -> (learner, replay, metrics)``.
+        sweep: ``(learner, replay, key, position, count) -> (replay, position)``.
+        batch: ``(learner, replay, key) -> (sample, batch)`` of the next update, for a look.
+        compile_seconds: What compiling took.
+    """
+
+    def __init__(self, system: System, say: Callable[[str], None]) -> None:
+        self._system = system
+        have = device_bytes()
+        self._host_frames, message = frames_on_host(system)
+        if message:
+            say(message)
+        learner = jax.eval_shape(self._new_learner)
+        kept = tree_bytes((learner, jax.eval_shape(lambda: self._new_replay(False))))
+        kept -= frame_bytes(system) if self._host_frames else 0
+        check_fits(kept, 0, have)
+        self._replay = self._new_replay(self._host_frames)
+        begun = time.monotonic()
+        compiled = [self._compile_update(learner)]
+        if system.config.reanalysis.mode == "sweep":
+            compiled.append(self._compile_sweep(learner))
+        self.compile_seconds = time.monotonic() - begun
+        check_fits(kept, max(map(working_bytes, compiled)), have)
+        self.update, self.sweep = compiled[0], compiled[-1]
+        self.batch = jax.jit(system.learner.batch)
+
+    def first_learner(self) -> LearnerState:
+        """The learner's state before the first update."""
+        state: LearnerState = jax.jit(self._new_learner)()
+        return state
+
+    def first_replay(self) -> Replay:
+        """The empty replay."""
+        return self._replay
+
+    def _new_learner(self) -> LearnerState:
+        key = run_key(self._system.config.seed, STREAM_WEIGHTS)
+        return self._system.learner.init(key, self._system.example())
+
+    def _new_replay(self, host_frames: bool) -> Replay:
+        spaces = self._system.spaces
+        return create(
+            self._system.replay_rows,
+            self._system.config.envs,
+            spaces.shape,
+            spaces.dtype,
+            spaces.num_actions,
+            host_frames=host_frames,
+        )
+
+    def _compile_update(self, learner: Any) -> Any:
+        update = jax.jit(self._system.learner.update, donate_argnums=(0, 1))
+        return update.lower(learner, self._replay, jax.random.key(0), jnp.int32(1)).compile()
+
+    def _compile_sweep(self, learner: Any) -> Any:
+        system = self._system
+
+        def sweep_replay(
+            state: LearnerState, replay: Replay, key: Array, position: Array, count: Array
+        ) -> tuple[Replay, Array]:
+            return sweep(
+                system.planner,
+                system.learner.target_variables(state),
+                key,
+                replay,
+                position,
+                count,
+                roots=system.sweep_roots,
+                stack=system.config.stack,
+                updates=state.updates,
+            )
+
+        program = jax.jit(sweep_replay, donate_argnums=1)
+        zero = jnp.int32(0)
+        return program.lower(learner, self._replay, jax.random.key(0), zero, zero).compile()

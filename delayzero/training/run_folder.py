@@ -1,0 +1,142 @@
+"""The folder of a run: what was asked for, with what, and what came of it."""
+
+from __future__ import annotations
+
+import fcntl
+import importlib.metadata
+import json
+import platform
+import shlex
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, TextIO
+
+import jax
+
+from delayzero import __version__
+from delayzero.arguments import UsageError
+from delayzero.training.config import TrainConfig, from_dict
+
+PACKAGES = ("numpy", "gymnasium", "jax", "jaxlib", "flax", "optax", "mctx", "ale-py", "minatar")
+FREE_FIELDS = ("folder", "log_every", "checkpoint_minutes")
+"""Settings that may change when a run goes on: they do not change what is learned."""
+
+
+class RunFolder:
+    """A run's folder: ``config.json``, ``command.txt``, ``versions.json``, metrics, checkpoints."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock: TextIO | None = None
+
+    @property
+    def checkpoints(self) -> Path:
+        """Where checkpoints are."""
+        return self.path / "checkpoints"
+
+    @property
+    def metrics(self) -> Path:
+        """One JSON line for each time metrics were taken."""
+        return self.path / "metrics.jsonl"
+
+    @property
+    def episodes(self) -> Path:
+        """One JSON line for each episode of the last evaluation."""
+        return self.path / "episodes.jsonl"
+
+    @property
+    def result(self) -> Path:
+        """The summary of a finished run."""
+        return self.path / "result.json"
+
+    def open(self, config: TrainConfig, command: Sequence[str]) -> None:
+        """Make the folder, or check that it holds a run with the same settings.
+
+        Raises:
+            UsageError: It holds another run, or a run that is going on now.
+        """
+        self.path.mkdir(parents=True, exist_ok=True)
+        self._lock = (self.path / "lock").open("w")
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise UsageError(f"a run is going on in {self.path}; wait for it to end") from None
+        settings = self.path / "config.json"
+        if settings.exists():
+            self._check_same(config)
+        settings.write_text(json.dumps(asdict(config), indent=2) + "\n")
+        with (self.path / "command.txt").open("a") as lines:
+            lines.write(shlex.join(command) + "\n")
+        (self.path / "versions.json").write_text(json.dumps(versions(), indent=2) + "\n")
+
+    def config(self) -> TrainConfig:
+        """The configuration of the run that the folder holds."""
+        settings = self.path / "config.json"
+        if not settings.exists():
+            raise UsageError(f"{self.path} holds no run; type: delayzero train --help")
+        return from_dict(TrainConfig, json.loads(settings.read_text()))
+
+    def _check_same(self, config: TrainConfig) -> None:
+        before, now = _flat(asdict(self.config())), _flat(asdict(config))
+        other = [
+            f"{name} {before.get(name)} (now {now.get(name)})"
+            for name in now
+            if before.get(name) != now.get(name) and name not in FREE_FIELDS
+        ]
+        if other:
+            raise UsageError(
+                f"{self.path} holds a run with other settings: {', '.join(other)}; type another "
+                "--folder, or the same settings to go on with it"
+            )
+
+
+def versions() -> dict[str, Any]:
+    """What this runs on: packages, Python, the machine, the commit of this package."""
+    found = {"delayzero": __version__, "python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return {
+        **found,
+        "commit": commit(),
+        "device": jax.local_devices()[0].device_kind,
+        "machine": platform.platform(),
+    }
+
+
+def commit() -> str | None:
+    """The commit of the source that is running, with a star if it was changed; None if unknown."""
+    here = Path(__file__).parent
+    try:
+        head = _git(here, "rev-parse", "HEAD")
+        changed = _git(here, "status", "--porcelain", "--untracked-files=no")
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return head + ("*" if changed else "")
+
+
+def command_line() -> list[str]:
+    """The command of this process, as one would type it."""
+    return ["delayzero", *sys.argv[1:]]
+
+
+def _git(folder: Path, *words: str) -> str:
+    done = subprocess.run(
+        ["git", "-C", str(folder), *words], capture_output=True, text=True, check=True, timeout=10
+    )
+    return done.stdout.strip()
+
+
+def _flat(values: dict[str, Any], path: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in values.items():
+        if isinstance(value, dict):
+            flat |= _flat(value, f"{path}{key}.")
+        else:
+            flat[path + key] = value
+    return flat

@@ -1,0 +1,52 @@
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+
+import delayzero.envs  # noqa: F401
+
+
+@pytest.mark.parametrize("name", ["Identity", "TwoStepBandit"])
+def test_checker_passes(name):
+    check_env(gym.make(f"delayzero/{name}-v0").unwrapped)
+
+
+def returns(name, policy, episodes=1):
+    env = gym.make(f"delayzero/{name}-v0")
+    total = 0.0
+    for episode in range(episodes):
+        observation, _ = env.reset(seed=episode)
+        over = False
+        while not over:
+            observation, reward, terminated, truncated, _ = env.step(policy(observation))
+            total += reward
+            assert not truncated
+            over = terminated
+    return total / episodes
+
+
+def test_identity():
+    assert returns("Identity", lambda observation: observation.argmax()) == 8
+    rng = np.random.default_rng(0)
+    assert 1.5 < returns("Identity", lambda _: rng.integers(4), 200) < 2.5
+
+
+def test_identity_is_random():
+    env = gym.make("delayzero/Identity-v0")
+    symbols = [env.reset(seed=0)[0].argmax()] + [env.step(0)[0].argmax() for _ in range(8)]
+    assert len(set(symbols)) > 1
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"), [(0, 0, 0.2), (0, 1, 0.2), (1, 0, 1.0), (1, 1, 0.0)]
+)
+def test_two_step_bandit(first, second, expected):
+    choices = iter([first, second])
+    assert returns("TwoStepBandit", lambda _: next(choices)) == expected
+
+
+def test_two_step_bandit_shows_its_state():
+    env = gym.make("delayzero/TwoStepBandit-v0")
+    np.testing.assert_array_equal(env.reset(seed=0)[0], [1, 0, 0])
+    np.testing.assert_array_equal(env.step(1)[0], [0, 0, 1])
+    np.testing.assert_array_equal(env.step(1)[0], [0, 0, 0])

@@ -1,0 +1,289 @@
+"""Targets straight from their definitions: slow, obvious, over episodes as Python lists.
+
+An episode is a list of rows. Nothing here knows of windows, rings or masks as arrays.
+"""
+
+from dataclasses import dataclass, field, replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from delayzero.learning.config import LearnerConfig, ReanalysisConfig
+from delayzero.learning.update import Learner
+from delayzero.model import ModelConfig, build_model
+from delayzero.planning import Planner, SearchConfig
+from delayzero.replay import HostFrames, ReplayConfig, Targets, Transitions, append, create
+
+ACTIONS = 3
+
+
+@dataclass(frozen=True)
+class Row:
+    time: int
+    env: int
+    episode: int
+    frame: np.ndarray
+    action: int
+    reward: float
+    terminated: bool
+    truncated: bool
+    final: bool
+    policy: np.ndarray
+    search_value: float
+    network_value: float
+    made_at: int
+
+    @property
+    def ends(self):
+        return self.terminated or self.truncated
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a learner needs to know to make targets."""
+
+    unroll: int = 3
+    td_steps: int = 4
+    td_age: int | None = None
+    horizon: int = 5
+    stack: int = 1
+    bootstrap: str = "search"
+    discount: float = 0.9
+    mixed_value_after: int | None = None
+    mixed_value_age: int = 5000
+
+    @property
+    def config(self):
+        return LearnerConfig(
+            unroll=self.unroll,
+            td_steps=self.td_steps,
+            td_age=self.td_age,
+            prefix_horizon=self.horizon,
+            bootstrap=self.bootstrap,
+            mixed_value_after=self.mixed_value_after,
+            mixed_value_age=self.mixed_value_age,
+        )
+
+
+@dataclass
+class History:
+    """All episodes of all environments; ``episodes[env]`` is a list of lists of rows."""
+
+    episodes: list = field(default_factory=list)
+
+    @property
+    def num_envs(self):
+        return len(self.episodes)
+
+    def rows(self, env):
+        return [row for episode in self.episodes[env] for row in episode]
+
+    def find(self, time, env):
+        """The episode of a row, and where in it the row stands."""
+        for episode in self.episodes[env]:
+            if episode[0].time <= time <= episode[-1].time:
+                return episode, time - episode[0].time
+        raise LookupError((time, env))
+
+
+def random_history(seed, num_envs=3, length=60):
+    """Episodes of 1 to 14 steps: terminated, cut off, both, with lost lives on the way."""
+    rng = np.random.default_rng(seed)
+    history = History()
+    for env in range(num_envs):
+        episodes, time = [], 0
+        while time < length:
+            steps = int(rng.choice([1, 2, 3, 5, 8, 14]))
+            over = [(True, False), (False, True), (True, True)][rng.choice(3, p=[0.4, 0.4, 0.2])]
+            episode = []
+            for i in range(steps + 1):
+                final, last = i == steps, i == steps - 1
+                lost_life = rng.random() < 0.15 and not last and not final
+                policy = rng.dirichlet(np.ones(ACTIONS))
+                episode.append(
+                    Row(
+                        time=time,
+                        env=env,
+                        episode=len(episodes),
+                        frame=np.array([env, time, len(episodes)], np.float32),
+                        action=int(rng.integers(ACTIONS)),
+                        reward=0.0 if final else float(rng.normal()),
+                        terminated=lost_life or (over[0] and last),
+                        truncated=over[1] and last,
+                        final=final,
+                        policy=policy.astype(np.float32),
+                        search_value=float(np.float32(rng.normal())),
+                        network_value=float(np.float32(rng.normal())),
+                        made_at=int(rng.integers(5)),
+                    )
+                )
+                time += 1
+            episodes.append(episode)
+        # The last episode may still be under way.
+        episodes[-1] = [row for row in episodes[-1] if row.time < length]
+        history.episodes.append(episodes)
+    return history
+
+
+def to_arrays(history, begin, end, frame=lambda row: row.frame):
+    """Rows [begin, end) of all environments as :func:`delayzero.replay.append` takes them."""
+    grid = [[history.find(t, n) for n in range(history.num_envs)] for t in range(begin, end)]
+
+    def gather(read, dtype):
+        return np.array([[read(episode, i) for episode, i in line] for line in grid], dtype)
+
+    frames = gather(lambda e, i: frame(e[i]), np.asarray(frame(grid[0][0][0][0])).dtype)
+    transitions = Transitions(
+        first=gather(lambda e, i: i == 0, bool),
+        final=gather(lambda e, i: e[i].final, bool),
+        action=gather(lambda e, i: e[i].action, np.int32),
+        reward=gather(lambda e, i: e[i].reward, np.float32),
+        terminated=gather(lambda e, i: e[i].terminated, bool),
+        truncated=gather(lambda e, i: e[i].truncated, bool),
+    )
+    targets = Targets(
+        policy=gather(lambda e, i: e[i].policy, np.float32),
+        search_value=gather(lambda e, i: e[i].search_value, np.float32),
+        network_value=gather(lambda e, i: e[i].network_value, np.float32),
+        made_at=gather(lambda e, i: e[i].made_at, np.int32),
+    )
+    return frames, transitions, targets
+
+
+jitted_append = jax.jit(append)
+
+
+def filled(history, rows, length, chunks=(1, 4, 3), host=False, frame=lambda row: row.frame):
+    """A replay that was given the first ``length`` rows of a history, in chunks in turn."""
+    example = np.asarray(frame(history.episodes[0][0][0]))
+    shape, dtype = example.shape, example.dtype
+    replay = create(rows, history.num_envs, shape, dtype, ACTIONS, host_frames=host)
+    time, turn = 0, 0
+    while time < length:
+        chunk = min(chunks[turn % len(chunks)], length - time)
+        frames, transitions, targets = to_arrays(history, time, time + chunk, frame)
+        if isinstance(replay.frames, HostFrames):
+            slots = np.arange(time, time + chunk) % rows
+            replay.frames.write(slots, list(frames))
+            frames = None
+        replay = jitted_append(replay, frames, transitions, targets)
+        time, turn = time + chunk, turn + 1
+    return replay
+
+
+def stack_at(episode, i, stack):
+    """The frames i - stack + 1 .. i of an episode; its first one stands in for what was before."""
+    return np.stack([episode[max(j, 0)].frame for j in range(i - stack + 1, i + 1)])
+
+
+def is_alive(episode, i, k):
+    """Whether no return ended in the k steps from row i."""
+    return not any(row.ends for row in episode[i : i + k])
+
+
+def is_taken(episode, i, k):
+    """Whether state k was reached by a step that belongs to the return of row i."""
+    return k == 0 or is_alive(episode, i, k - 1)
+
+
+def steps_for(age, plan):
+    if plan.td_age is None:
+        return plan.td_steps
+    return min(max(plan.td_steps - age // plan.td_age, 1), plan.td_steps)
+
+
+def value_of(row, plan):
+    return row.search_value if plan.bootstrap == "search" else row.network_value
+
+
+def value_target(episode, i, k, steps, plan):
+    """The return of state k; only for states that were reached."""
+    if not is_alive(episode, i, k):
+        before = episode[i + k - 1]
+        return 0.0 if before.terminated else value_of(episode[i + k], plan)
+    total = 0.0
+    for j in range(steps):
+        row = episode[i + k + j]
+        total += plan.discount**j * row.reward
+        if row.terminated:
+            return total
+        if row.truncated:
+            return total + plan.discount ** (j + 1) * value_of(episode[i + k + j + 1], plan)
+    return total + plan.discount**steps * value_of(episode[i + k + steps], plan)
+
+
+def prefix_target(episode, i, k, plan):
+    """The sum of rewards of the steps since the last restart, up to and with step k (from 0)."""
+    begin = (k // plan.horizon) * plan.horizon
+    return sum(row.reward for row in episode[i + begin : i + k + 1])
+
+
+def complete_rows(history, rows, length, plan):
+    """``(time, env)`` from which a sample can be made with all that it needs still stored."""
+    found = []
+    for env in range(history.num_envs):
+        for episode in history.episodes[env]:
+            for i, row in enumerate(episode):
+                oldest = episode[max(i - plan.stack + 1, 0)].time
+                newest = row.time + plan.unroll + plan.td_steps
+                if not row.final and oldest >= length - rows and newest < length:
+                    found.append((row.time, env))
+    return found
+
+
+def random_variables(model, example, seed=0, scale=0.3):
+    """Variables with noise on all parameters, so that no head is constant."""
+    key = jax.random.key(seed)
+    action = jnp.zeros(example.shape[0], jnp.int32)
+    variables = jax.jit(model.init, static_argnames="method")(
+        key, example, action, method="everything"
+    )
+    rng = np.random.default_rng(seed)
+    noisy = jax.tree.map(
+        lambda p: p + scale * rng.normal(size=p.shape).astype(np.float32), variables["params"]
+    )
+    return {**variables, "params": noisy}
+
+
+def small_model(kind="mlp"):
+    if kind == "conv":
+        config = ModelConfig(kind="conv", channels=8, width=16, memory=8, support=10)
+        return build_model(config, (10, 10, 2), ACTIONS)
+    return build_model(ModelConfig(support=10, latent=8, width=16, memory=8), (3,), ACTIONS)
+
+
+def small_learner(
+    kind="mlp", stack=2, mode="sweep", augment=False, method="puct", replay=None, **changes
+):
+    """A learner whose searches have no noise: PUCT, no Dirichlet."""
+    settings = dict(batch_size=6, unroll=3, td_steps=2, warmup=2, learning_rate=0.05)
+    config = LearnerConfig(**{**settings, **changes})
+    search = SearchConfig(method=method, simulations=4, dirichlet_fraction=0.0)
+    planner = Planner(small_model(kind), search.resolved(ACTIONS), 0.9, config.prefix_horizon)
+    return Learner(
+        planner=planner,
+        config=config,
+        reanalysis=ReanalysisConfig(mode=mode),
+        replay=replay or ReplayConfig(),
+        stack=stack,
+        total_updates=100,
+        augment=augment,
+    )
+
+
+def with_reward(history, time, env, reward):
+    """The history with another reward in one row."""
+    episodes = [list(map(list, episodes)) for episodes in history.episodes]
+    for episode in episodes[env]:
+        for i, row in enumerate(episode):
+            if row.time == time:
+                episode[i] = replace(row, reward=reward)
+    return History(episodes)
+
+
+def leaves_equal(a, b):
+    """Whether two trees have the same numbers, bit by bit (NaN equals NaN)."""
+    left, right = jax.tree.leaves(a), jax.tree.leaves(b)
+    same = zip(left, right, strict=True)
+    return all(np.array_equal(x, y, equal_nan=np.asarray(x).dtype.kind == "f") for x, y in same)

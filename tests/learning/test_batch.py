@@ -1,0 +1,172 @@
+"""Batches from a real replay against targets computed from lists of episodes."""
+
+from dataclasses import replace
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from delayzero.learning.batch import assemble, window_targets
+from delayzero.learning.targets import alive_steps, prefix_targets, steps_by_age, value_targets
+from delayzero.replay import Sample, stacked_frames
+
+from . import oracle
+from .oracle import Plan
+
+PLANS = {
+    "plain": Plan(),
+    "stack4-network": Plan(stack=4, bootstrap="network", td_steps=2),
+    "unroll-past-horizon": Plan(unroll=7, horizon=3, td_steps=1, stack=2),
+    "age-rule": Plan(unroll=2, td_steps=5, td_age=20, horizon=1, stack=4),
+}
+LENGTHS = {"not-full": 40, "just-full": 48, "wrapped": 200}
+ROWS, ENVS = 48, 3
+
+
+def sample_of(places):
+    """All places, and the first again and again: one shape, one compilation."""
+    filled = places + places[:1] * (ROWS * ENVS - len(places))
+    times, envs = np.array(filled, np.int32).T
+    weights = np.linspace(0.1, 1, len(filled), dtype=np.float32)
+    return Sample(jnp.asarray(times), jnp.asarray(envs), jnp.asarray(weights))
+
+
+@partial(jax.jit, static_argnames="plan")
+def assembled(replay, sample, updates, plan):
+    targets = window_targets(replay, sample, plan.config.window)
+    get = {"stack": plan.stack, "discount": plan.discount, "updates": updates}
+    return assemble(replay, sample, targets, plan.config, **get)
+
+
+def make_batch(replay, sample, plan):
+    return jax.tree.map(np.asarray, assembled(replay, sample, 7, plan))
+
+
+@pytest.mark.parametrize("ring", LENGTHS)
+@pytest.mark.parametrize("name", PLANS)
+def test_batch_is_what_the_episodes_say(name, ring):
+    plan, length = PLANS[name], LENGTHS[ring]
+    history = oracle.random_history(seed=len(name) + length, num_envs=ENVS, length=length)
+    replay = oracle.filled(history, ROWS, length)
+    places = oracle.complete_rows(history, ROWS, length, plan)
+    assert len(places) > 50
+    batch = make_batch(replay, sample_of(places), plan)
+    kinds = set()
+    for b, (time, env) in enumerate(places):
+        episode, i = history.find(time, env)
+        steps = oracle.steps_for((length - time) * history.num_envs, plan)
+        assert np.array_equal(batch.observation[b], oracle.stack_at(episode, i, plan.stack))
+        assert batch.age[b] == 7 - episode[i].made_at
+        for k in range(plan.unroll + 1):
+            alive, taken = oracle.is_alive(episode, i, k), oracle.is_taken(episode, i, k)
+            assert batch.alive[b, k] == alive
+            kinds.add((alive, taken, steps))
+            if alive:
+                assert np.array_equal(batch.policy[b, k], episode[i + k].policy)
+            if taken:
+                wanted = oracle.value_target(episode, i, k, steps, plan)
+                assert batch.value[b, k] == pytest.approx(wanted, abs=2e-6), (time, env, k)
+            if alive and k < plan.unroll:
+                assert batch.action[b, k] == episode[i + k].action
+                wanted = oracle.prefix_target(episode, i, k, plan)
+                assert batch.prefix[b, k] == pytest.approx(wanted, abs=2e-6), (time, env, k)
+                following = batch.following[b, k : k + plan.stack]
+                assert np.array_equal(following, oracle.stack_at(episode, i + k + 1, plan.stack))
+    assert {kind[:2] for kind in kinds} == {(True, True), (False, True), (False, False)}
+    if plan.td_age is not None:
+        assert {kind[2] for kind in kinds} == {1, 2, 3, 4}
+    assert np.array_equal(batch.weight, sample_of(places).weights)
+    assert batch.following.shape[1] == plan.unroll - 1 + plan.stack
+
+
+def test_history_has_every_kind_of_end():
+    history = oracle.random_history(seed=1, length=150)
+    episodes = [episode for env in history.episodes for episode in env]
+    rows = [row for episode in episodes for row in episode]
+    assert min(map(len, episodes)) <= 2
+    ends = {(row.terminated, row.truncated) for row in rows}
+    assert ends == {(False, False), (True, False), (False, True), (True, True)}
+    lost = [
+        (before, after)
+        for episode in episodes
+        for before, after in zip(episode[:-1], episode[1:], strict=True)
+        if before.terminated and not after.final
+    ]
+    assert len(lost) > 5
+
+
+@pytest.mark.parametrize("searched_since", [0, 7, 8])
+def test_old_samples_learn_the_searched_value_late(searched_since):
+    plan = Plan(bootstrap="network", mixed_value_after=searched_since, mixed_value_age=90)
+    history = oracle.random_history(seed=5, length=48)
+    replay = oracle.filled(history, ROWS, 48)
+    places = oracle.complete_rows(history, ROWS, 48, plan)
+    assert {(48 - t) * 3 for t, _ in places} >= {90, 93}
+    mixed = make_batch(replay, sample_of(places), plan)
+    plain = make_batch(replay, sample_of(places), replace(plan, mixed_value_after=None))
+    for b, (time, env) in enumerate(places):
+        episode, i = history.find(time, env)
+        for k in range(plan.unroll + 1):
+            old = (48 - time) * 3 > 90 and searched_since <= 7
+            if old and oracle.is_alive(episode, i, k):
+                assert mixed.value[b, k] == np.float32(episode[i + k].search_value)
+            else:
+                assert mixed.value[b, k] == plain.value[b, k]
+
+
+def test_stacks_of_every_row_begin_with_the_episode():
+    history = oracle.random_history(seed=2, length=90)
+    replay = oracle.filled(history, ROWS, 90)
+    places = oracle.complete_rows(history, ROWS, 90, Plan(unroll=1, td_steps=1, stack=4))
+    sample = sample_of(places)
+    start = replay.start[sample.times % ROWS, sample.envs]
+    stacks = np.asarray(stacked_frames(replay, sample.times, sample.envs, start, 4))
+    repeated = 0
+    for got, (time, env) in zip(stacks, places, strict=False):
+        episode, i = history.find(time, env)
+        assert np.array_equal(got, oracle.stack_at(episode, i, 4))
+        repeated += i < 3
+    assert 0 < repeated < len(places)
+
+
+def test_windows_by_hand():
+    # Step 1 ends the return by a lost life; step 3 is cut off; row 4 is the last observation.
+    reward = jnp.array([[1.0, 2.0, 4.0, 8.0, 0.0, 64.0]])
+    terminated = jnp.array([[0, 1, 0, 0, 0, 0]], bool)
+    truncated = jnp.array([[0, 0, 0, 1, 0, 0]], bool)
+    value = jnp.array([[10.0, 20.0, 30.0, 40.0, 50.0, 60.0]])
+    alive = alive_steps(terminated, truncated, 3)
+    assert alive.tolist() == [[True, True, False, False]]
+    targets = jax.jit(value_targets, static_argnames=("discount", "unroll"))
+    fields = (reward, terminated, truncated, value)
+    two = targets(*fields, jnp.array([2]), discount=0.5, unroll=3)
+    assert two[0, :3].tolist() == [2.0, 2.0, 0.0]
+    one = targets(*fields, jnp.array([1]), discount=0.5, unroll=3)
+    assert one[0, :3].tolist() == [11.0, 2.0, 0.0]
+    cut = targets(*(x[:, 2:] for x in fields), jnp.array([2]), discount=0.5, unroll=1)
+    assert cut.tolist() == [[4 + 0.5 * 8 + 0.25 * 50, 8 + 0.5 * 50]]
+    past = targets(*(x[:, 3:] for x in fields), jnp.array([1]), discount=0.5, unroll=1)
+    assert past.tolist() == [[8 + 0.5 * 50, 50.0]]
+    assert prefix_targets(reward, alive, 5).tolist() == [[1.0, 3.0, 3.0]]
+    assert prefix_targets(reward, alive, 1).tolist() == [[1.0, 2.0, 0.0]]
+
+
+def test_what_lies_past_an_end_may_even_be_undefined():
+    reward = jnp.array([[1.0, 2.0, jnp.nan, jnp.nan, jnp.nan]])
+    value = jnp.array([[1.0, 1.0, 3.0, jnp.nan, jnp.nan]])
+    no, end = jnp.zeros((1, 5), bool), jnp.array([[0, 1, 0, 0, 0]], bool)
+    for terminated, truncated, last in ((end, no, 0.0), (no, end, 3.0)):
+        alive = alive_steps(terminated, truncated, 3)
+        got = jax.jit(value_targets, static_argnames=("discount", "unroll"))(
+            reward, terminated, truncated, value, jnp.array([1]), discount=1.0, unroll=3
+        )
+        assert got.tolist() == [[2.0, 2.0 + last, last, 0.0]]
+        assert prefix_targets(reward, alive, 2).tolist() == [[1.0, 3.0, 0.0]]
+
+
+def test_steps_by_age():
+    age = jnp.array([0, 9, 10, 19, 20, 39, 40, 49, 50, 10_000])
+    assert steps_by_age(age, 5, 10).tolist() == [5, 5, 4, 4, 3, 2, 1, 1, 1, 1]
+    assert steps_by_age(age, 5, None).tolist() == [5] * 10

@@ -1,0 +1,56 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from delayzero.replay import HostFrames, stacked_frames
+from delayzero.replay.frames import gather_frames
+
+from ..learning import oracle
+
+
+def test_host_frames_are_the_device_frames():
+    history = oracle.random_history(seed=0, length=100)
+    device = oracle.filled(history, 48, 100)
+    host = oracle.filled(history, 48, 100, host=True)
+    assert isinstance(host.frames, HostFrames)
+    assert host.frames.shape == device.frames.shape
+    assert host.frames.dtype == device.frames.dtype
+    assert np.array_equal(host.frames.array, device.frames)
+    assert oracle.leaves_equal(host._replace(frames=0), device._replace(frames=0))
+
+    @jax.jit
+    def read(replay):
+        times = jnp.arange(60, 90, dtype=jnp.int32)
+        envs = times % 3
+        start = replay.start[times % replay.rows, envs]
+        return stacked_frames(replay, times, envs, start, 4)
+
+    assert np.array_equal(read(host), read(device))
+
+
+def test_a_compiled_reader_sees_what_was_written_since():
+    frames = HostFrames(np.zeros((5, 2, 3), np.uint8))
+    slots, envs = jnp.array([[1, 4]]), jnp.array([[0, 1]])
+    read = jax.jit(lambda s: gather_frames(frames, s, envs))
+    assert not read(slots).any()
+    frames.write(np.array([4, 1]), [np.full((2, 3), 4), np.full((2, 3), 1)])
+    assert np.array_equal(read(slots), [[[1] * 3, [4] * 3]])
+
+
+def test_large_reads_in_a_compiled_loop_come_back():
+    array = np.random.default_rng(0).integers(0, 256, (64, 4, 32, 32, 3), np.uint8)
+    frames = HostFrames(array)
+
+    @jax.jit
+    def total(device):
+        def body(carry):
+            i, different = carry
+            slots = (jnp.arange(256).reshape(32, 8) * (i + 3)) % 64
+            envs = jnp.broadcast_to(jnp.arange(32)[:, None] % 4, slots.shape)
+            one, two = gather_frames(frames, slots, envs), gather_frames(device, slots, envs)
+            work = jnp.dot(one.reshape(256, -1).astype(jnp.float32), jnp.ones((3072, 64)))
+            return i + 1, different + jnp.sum(one != two) + jnp.sum(jnp.isnan(work))
+
+        return jax.lax.while_loop(lambda carry: carry[0] < 20, body, (0, 0))
+
+    assert total(jnp.asarray(array)) == (20, 0)

@@ -1,0 +1,105 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from delayzero.replay import ReplayConfig, append, create, row_times
+
+from ..learning import oracle
+
+ROWS = 48
+
+
+def stored_times(rows, length):
+    return range(max(length - rows, 0), length)
+
+
+@pytest.mark.parametrize(
+    ("length", "chunks"),
+    [
+        pytest.param(40, (1, 4, 3), id="not-full"),
+        pytest.param(48, (4,), id="just-full"),
+        pytest.param(200, (3, 4, 1), id="wrapped"),
+    ],
+)
+def test_every_field_of_every_row_is_in_its_slot(length, chunks):
+    history = oracle.random_history(seed=length, length=length)
+    replay = oracle.filled(history, ROWS, length, chunks)
+    assert replay.length == length
+    assert (replay.rows, replay.num_envs) == (ROWS, 3)
+    fields = jax.tree.map(np.asarray, replay)
+    for time in stored_times(ROWS, length):
+        for env in range(3):
+            episode, i = history.find(time, env)
+            row, slot = episode[i], (time % ROWS, env)
+            assert np.array_equal(fields.frames[slot], row.frame)
+            assert fields.start[slot] == episode[0].time
+            assert fields.transitions.first[slot] == (i == 0)
+            for name in ("final", "action", "terminated", "truncated"):
+                assert getattr(fields.transitions, name)[slot] == getattr(row, name)
+            assert fields.transitions.reward[slot] == np.float32(row.reward)
+            assert np.array_equal(fields.targets.policy[slot], row.policy)
+            for name in ("search_value", "network_value", "made_at"):
+                assert getattr(fields.targets, name)[slot] == getattr(row, name)
+
+
+@pytest.mark.parametrize("length", [0, 1, 6, 7, 8, 13, 14, 700])
+def test_row_times(length):
+    replay = create(7, 1, (3,), np.float32, 3)._replace(length=jnp.int32(length))
+    times = np.asarray(row_times(replay))
+    for slot, time in enumerate(times):
+        wanted = [t for t in stored_times(7, length) if t % 7 == slot]
+        assert [time] == wanted if wanted else time < 0
+
+
+def test_chunks_make_no_difference():
+    history = oracle.random_history(seed=3, length=96)
+    one = oracle.filled(history, ROWS, 96, chunks=(1,))
+    many = oracle.filled(history, ROWS, 96, chunks=(4, 3, 1))
+    assert oracle.leaves_equal(one, many)
+
+
+def test_new_rows_get_the_largest_priority_of_those_stored():
+    history = oracle.random_history(seed=4, length=60)
+    rows = [oracle.to_arrays(history, t, t + 4) for t in range(0, 60, 4)]
+    replay = create(ROWS, 3, (3,), np.float32, oracle.ACTIONS)
+    # What lies in slots that were never written must not count.
+    replay = replay._replace(priority=jnp.full((ROWS, 3), 9.0))
+    replay = oracle.jitted_append(replay, *rows[0])
+    assert np.all(np.asarray(replay.priority)[:4] == 1)
+    for larger, chunk in ((0.25, 1), (3.5, 2)):
+        priority = replay.priority.at[:4].set(0.125).at[2, 1].set(larger)
+        if chunk == 1:
+            replay = replay._replace(priority=priority)
+            replay = oracle.jitted_append(replay, *rows[chunk])
+            assert np.all(np.asarray(replay.priority)[4:8] == 0.25)
+        else:
+            replay = replay._replace(priority=priority)
+            replay = oracle.jitted_append(replay, *rows[chunk])
+            assert np.all(np.asarray(replay.priority)[8:12] == 3.5)
+            assert np.all(np.asarray(replay.priority)[4:8] == 0.25)
+    old = np.asarray(replay.priority)[:4]
+    assert old[2, 1] == 3.5
+    assert np.count_nonzero(old == 0.125) == 11
+
+
+def test_append_is_pure_and_compiles():
+    history = oracle.random_history(seed=4, length=8)
+    replay = create(5, 3, (3,), np.float32, oracle.ACTIONS)
+    before = jax.tree.map(np.array, replay)
+    arrays = oracle.to_arrays(history, 0, 4)
+    assert oracle.leaves_equal(append(replay, *arrays), oracle.jitted_append(replay, *arrays))
+    assert oracle.leaves_equal(replay, before)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        pytest.param({"capacity": 0}, "replay.capacity is 0", id="capacity"),
+        pytest.param({"priority_exponent": 1.5}, r"1.5; it should be in \[0, 1\]", id="alpha"),
+        pytest.param({"priority_correction": -0.1}, r"replay.priority_correction", id="beta"),
+    ],
+)
+def test_config_refuses(changes, message):
+    with pytest.raises(ValueError, match=message):
+        ReplayConfig(**changes)
