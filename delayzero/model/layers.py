@@ -32,20 +32,21 @@ class Linear(nn.Module):
 
     Attributes:
         features: The size of the output.
-        zero: Whether it begins at zero, as the last layers of the heads do.
+        logits: Whether it is the last layer of a head, which begins at zero and gives float32.
     """
 
     features: int
-    zero: bool = False
+    logits: bool = False
     dtype: Any = jnp.float32
 
     @nn.compact
     def __call__(self, x: Array) -> Array:
         inputs = x.shape[-1]
-        init = nn.initializers.zeros if self.zero else uniform(1 / math.sqrt(inputs))
-        kernel = self.param("kernel", init, (inputs, self.features))
+        init = nn.initializers.zeros if self.logits else uniform(1 / math.sqrt(inputs))
+        kernel = self.param("kernel", init, (inputs, self.features)).astype(self.dtype)
         bias = self.param("bias", init, (self.features,))
-        return x.astype(self.dtype) @ kernel.astype(self.dtype) + bias.astype(self.dtype)
+        y = jnp.matmul(x.astype(self.dtype), kernel, preferred_element_type=jnp.float32) + bias
+        return y if self.logits else y.astype(self.dtype)
 
 
 class Conv(nn.Module):

@@ -43,13 +43,13 @@ class Perceptron(nn.Module):
     Attributes:
         widths: The size of each layer's output.
         norm_last: Whether the last layer is normalised too (never followed by ReLU).
-        zero_last: Whether the last layer begins at zero.
+        logits: Whether the last layer gives logits, see :class:`~delayzero.model.layers.Linear`.
     """
 
     widths: tuple[int, ...]
     norm: NormKind = "batch"
     norm_last: bool = False
-    zero_last: bool = False
+    logits: bool = False
     dtype: Any = jnp.float32
 
     @nn.compact
@@ -58,7 +58,7 @@ class Perceptron(nn.Module):
         for width in self.widths[:-1]:
             x = Linear(width, dtype=self.dtype)(x)
             x = nn.relu(Norm(self.norm, self.dtype)(x, train))
-        x = Linear(self.widths[-1], zero=self.zero_last, dtype=self.dtype)(x)
+        x = Linear(self.widths[-1], logits=self.logits, dtype=self.dtype)(x)
         return Norm(self.norm, self.dtype)(x, train) if self.norm_last else x
 
 
@@ -93,8 +93,7 @@ class Head(nn.Module):
     def __call__(self, latent: Array, train: bool) -> Array:
         x = Flatten(self.channels, self.dtype)(latent, train)
         layers = (self.width, self.outputs)
-        x = Perceptron(layers, self.norm, zero_last=True, dtype=self.dtype)(x, train)
-        return x.astype(jnp.float32)
+        return Perceptron(layers, self.norm, logits=True, dtype=self.dtype)(x, train)
 
 
 class PredictionNet(nn.Module):
@@ -149,8 +148,7 @@ class PrefixNet(nn.Module):
         memory = LSTM(self.memory_size, self.dtype)(x, memory)
         x = nn.relu(Norm(self.norm, self.dtype)(memory[0], train))
         layers = (self.width, self.bins)
-        x = Perceptron(layers, self.norm, zero_last=True, dtype=self.dtype)(x, train)
-        return x.astype(jnp.float32), memory
+        return Perceptron(layers, self.norm, logits=True, dtype=self.dtype)(x, train), memory
 
 
 class ImageDynamics(nn.Module):

@@ -151,7 +151,12 @@ def to_arrays(history, begin, end, frame=lambda row: row.frame):
     return frames, transitions, targets
 
 
-jitted_append = jax.jit(append)
+def quick_jit(function, **settings):
+    """Compiled with little optimisation: these programs are small and run a few times."""
+    return jax.jit(function, compiler_options={"xla_backend_optimization_level": 0}, **settings)
+
+
+jitted_append = quick_jit(append)
 
 
 def filled(history, rows, length, chunks=(1, 4, 3), host=False, frame=lambda row: row.frame):
@@ -236,8 +241,8 @@ def random_variables(model, example, seed=0, scale=0.3):
     """Variables with noise on all parameters, so that no head is constant."""
     key = jax.random.key(seed)
     action = jnp.zeros(example.shape[0], jnp.int32)
-    variables = jax.jit(model.init, static_argnames="method")(
-        key, example, action, method="everything"
+    variables = quick_jit(lambda *args: model.init(*args, method="everything"))(
+        key, example, action
     )
     rng = np.random.default_rng(seed)
     noisy = jax.tree.map(
