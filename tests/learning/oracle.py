@@ -3,14 +3,15 @@
 An episode is a list of rows. Nothing here knows of windows, rings or masks as arrays.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from delayzero.learning.config import LearnerConfig, ReanalysisConfig
-from delayzero.learning.update import Learner
+from delayzero.learning.optimiser import make_optimiser
+from delayzero.learning.update import NEVER, Learner, LearnerState
 from delayzero.model import ModelConfig, build_model
 from delayzero.planning import Planner, SearchConfig
 from delayzero.replay import HostFrames, ReplayConfig, Targets, Transitions, append, create
@@ -237,18 +238,35 @@ def complete_rows(history, rows, length, plan):
     return found
 
 
-def random_variables(model, example, seed=0, scale=0.3):
-    """Variables with noise on all parameters, so that no head is constant."""
-    key = jax.random.key(seed)
+def random_variables(model, example, seed=0):
+    """Variables in which no head is constant, without running the model."""
     action = jnp.zeros(example.shape[0], jnp.int32)
-    variables = quick_jit(lambda *args: model.init(*args, method="everything"))(
-        key, example, action
+    shapes = jax.eval_shape(
+        lambda *args: model.init(*args, method="everything"), jax.random.key(0), example, action
     )
     rng = np.random.default_rng(seed)
-    noisy = jax.tree.map(
-        lambda p: p + scale * rng.normal(size=p.shape).astype(np.float32), variables["params"]
+
+    def numbers(path, leaf):
+        name = path[-1].key
+        if name in ("mean", "var"):
+            return jnp.full(leaf.shape, float(name == "var"))
+        spread = 0.3 if len(leaf.shape) < 2 else 1.5 / np.sqrt(np.prod(leaf.shape[:-1]))
+        return jnp.asarray((name == "scale") + spread * rng.normal(size=leaf.shape), jnp.float32)
+
+    return jax.tree_util.tree_map_with_path(numbers, shapes)
+
+
+def first_state(learner, example):
+    """A learner's first state, with random variables."""
+    variables = random_variables(learner.planner.model, example)
+    optimiser = make_optimiser(learner.config, learner.total_updates)
+    return LearnerState(
+        variables=variables,
+        target=variables if learner.config.target_period > 1 else (),
+        optimiser=optimiser.init(variables["params"]),
+        updates=jnp.int32(0),
+        failed=jnp.int32(NEVER),
     )
-    return {**variables, "params": noisy}
 
 
 def small_model(kind="mlp"):
@@ -275,16 +293,6 @@ def small_learner(
         total_updates=100,
         augment=augment,
     )
-
-
-def with_reward(history, time, env, reward):
-    """The history with another reward in one row."""
-    episodes = [list(map(list, episodes)) for episodes in history.episodes]
-    for episode in episodes[env]:
-        for i, row in enumerate(episode):
-            if row.time == time:
-                episode[i] = replace(row, reward=reward)
-    return History(episodes)
 
 
 def leaves_equal(a, b):

@@ -33,7 +33,7 @@ def sample_of(places):
     return Sample(jnp.asarray(times), jnp.asarray(envs), jnp.asarray(weights))
 
 
-@partial(jax.jit, static_argnames="plan")
+@partial(oracle.quick_jit, static_argnames="plan")
 def assembled(replay, sample, updates, plan):
     targets = window_targets(replay, sample, plan.config.window)
     get = {"stack": plan.stack, "discount": plan.discount, "updates": updates}
@@ -139,7 +139,7 @@ def test_windows_by_hand():
     value = jnp.array([[10.0, 20.0, 30.0, 40.0, 50.0, 60.0]])
     alive = alive_steps(terminated, truncated, 3)
     assert alive.tolist() == [[True, True, False, False]]
-    targets = jax.jit(value_targets, static_argnames=("discount", "unroll"))
+    targets = oracle.quick_jit(value_targets, static_argnames=("discount", "unroll"))
     fields = (reward, terminated, truncated, value)
     two = targets(*fields, jnp.array([2]), discount=0.5, unroll=3)
     assert two[0, :3].tolist() == [2.0, 2.0, 0.0]
@@ -159,7 +159,7 @@ def test_what_lies_past_an_end_may_even_be_undefined():
     no, end = jnp.zeros((1, 5), bool), jnp.array([[0, 1, 0, 0, 0]], bool)
     for terminated, truncated, last in ((end, no, 0.0), (no, end, 3.0)):
         alive = alive_steps(terminated, truncated, 3)
-        got = jax.jit(value_targets, static_argnames=("discount", "unroll"))(
+        got = oracle.quick_jit(value_targets, static_argnames=("discount", "unroll"))(
             reward, terminated, truncated, value, jnp.array([1]), discount=1.0, unroll=3
         )
         assert got.tolist() == [[2.0, 2.0 + last, last, 0.0]]

@@ -94,9 +94,7 @@ class Tree:
             path.append(path[-1].children[action])
             action = choose(path[-1])
         parent = path[-1]
-        child = self._node(
-            self.model.step(parent.latent, action), parent.trail
-        )
+        child = self._node(self.model.step(parent.latent, action), parent.trail)
         child.reward = self._reward(child.trail)
         parent.children[action] = child
         gain, below = child.network_value, child

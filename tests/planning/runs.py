@@ -62,8 +62,11 @@ def draws(config, key, visits, temperature):
         action_key, noise_key, _ = jax.random.split(key, 3)
         gumbel = None
         action = jax.random.categorical(action_key, jnp.log(visits) / temperature)
-    alpha = jnp.full(num_actions, config.dirichlet_alpha)
-    return Draws(gumbel, jax.random.dirichlet(noise_key, alpha, (batch,)), action)
+    noise = jnp.zeros(visits.shape)
+    if config.dirichlet_fraction:
+        alpha = jnp.full(num_actions, config.dirichlet_alpha)
+        noise = jax.random.dirichlet(noise_key, alpha, (batch,))
+    return Draws(gumbel, noise, action)
 
 
 def plain_search(model, config, drawn, latents, explore, discount, prefix_horizon, invalid=None):
@@ -107,7 +110,6 @@ def plain_search(model, config, drawn, latents, explore, discount, prefix_horizo
                 found = found._replace(action=int(drawn.action[i]))
         results.append((found, tree))
     return results
-
 
 
 def compare(result, plain):

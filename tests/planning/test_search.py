@@ -1,5 +1,7 @@
 """The search against a plain Python tree: same visits, values, policies and actions."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -55,9 +57,7 @@ def check(num_actions, config, explore, masked):
             invalid = masks(world, num_actions) if masked else None
             temperature = 0.5 + seed / 2
             variables = np.uint32(world)
-            result, drawn = search(
-                variables, key, latents, DISCOUNT, horizon, invalid, temperature
-            )
+            result, drawn = search(variables, key, latents, DISCOUNT, horizon, invalid, temperature)
             plain = plain_search(
                 PlainHashModel(num_actions, world),
                 config,
@@ -113,15 +113,16 @@ class PlainNetworks:
 
 
 def small_model(key):
-    """Networks whose last layers are not zero, as they are at first, but random."""
+    """Networks with random parameters, also in the last layers, which begin as zeros."""
     model = build_model(ModelConfig(latent=8, width=8, memory=8, support=5), (4,), 3)
     observation = jax.random.normal(key, (BATCH, 1, 4))
-    variables = model.init(key, observation, jnp.zeros(BATCH, jnp.int32), method="everything")
-    leaves, shape = jax.tree.flatten(variables["params"])
+    init = functools.partial(model.init, method="everything")
+    shapes = jax.eval_shape(init, key, observation, jnp.zeros(BATCH, jnp.int32))
     rng = np.random.default_rng(0)
-    leaves = [x + 0.5 * rng.normal(size=x.shape).astype(np.float32) for x in leaves]
-    variables = {**variables, "params": jax.tree.unflatten(shape, leaves)}
-    return model, variables, model.bind(variables).represent(observation)
+    params = jax.tree.map(lambda x: rng.normal(0, 0.5, x.shape).astype("f"), shapes["params"])
+    variables = {"params": params}
+    represent = jax.jit(lambda v, x: model.bind(v).represent(x))
+    return model, variables, represent(variables, observation)
 
 
 @pytest.mark.parametrize("method", ["gumbel", "puct"])

@@ -69,7 +69,7 @@ class HashModel:
     """
 
     num_actions: int
-    seed: Any = np.uint32(0)
+    seed: Any = 0
 
     @property
     def support(self) -> PlainSupport:
@@ -133,9 +133,9 @@ class PlainHashModel:
 class TableModel:
     """A deterministic world of ``S`` states that is known: tables, and sums of their rewards.
 
-    Latents are ``[B, 1]`` numbers of states. The memory is the sum of rewards since it was zero.
-    The tables are the variables: successor ``[S, A]``, reward ``[S, A]``, logits ``[S, A]`` and
-    value ``[S]``.
+    Latents ``[B, 2]`` hold a state and the reward of the step that led there. The memory is the
+    sum of rewards since it was zero, and their number. The tables are the variables: successor
+    ``[S, A]``, reward ``[S, A]``, logits ``[S, A]`` and value ``[S]``.
     """
 
     tables: Any = None
@@ -158,7 +158,6 @@ class TableModel:
         )
 
     def step(self, latent: Any, action: Any) -> Any:
-        # The reward of the step goes along, since only the next latent is seen by the prefix.
         state = latent[:, 0].astype(jnp.int32)
         following = self.tables.successor[state, action].astype(jnp.float32)
         return jnp.stack([following, self.tables.reward[state, action]], axis=-1)

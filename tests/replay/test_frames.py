@@ -18,7 +18,7 @@ def test_host_frames_are_the_device_frames():
     assert np.array_equal(host.frames.array, device.frames)
     assert oracle.leaves_equal(host._replace(frames=0), device._replace(frames=0))
 
-    @jax.jit
+    @oracle.quick_jit
     def read(replay):
         times = jnp.arange(60, 90, dtype=jnp.int32)
         envs = times % 3
@@ -41,7 +41,7 @@ def test_large_reads_in_a_compiled_loop_come_back():
     array = np.random.default_rng(0).integers(0, 256, (64, 4, 32, 32, 3), np.uint8)
     frames = HostFrames(array)
 
-    @jax.jit
+    @oracle.quick_jit
     def total(device):
         def body(carry):
             i, different = carry

@@ -3,7 +3,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from delayzero.replay import ReplayConfig, append, create, row_times
+from delayzero.replay import ReplayConfig, create, row_times
 
 from ..learning import oracle
 
@@ -67,29 +67,14 @@ def test_new_rows_get_the_largest_priority_of_those_stored():
     replay = replay._replace(priority=jnp.full((ROWS, 3), 9.0))
     replay = oracle.jitted_append(replay, *rows[0])
     assert np.all(np.asarray(replay.priority)[:4] == 1)
-    for larger, chunk in ((0.25, 1), (3.5, 2)):
-        priority = replay.priority.at[:4].set(0.125).at[2, 1].set(larger)
-        if chunk == 1:
-            replay = replay._replace(priority=priority)
-            replay = oracle.jitted_append(replay, *rows[chunk])
-            assert np.all(np.asarray(replay.priority)[4:8] == 0.25)
-        else:
-            replay = replay._replace(priority=priority)
-            replay = oracle.jitted_append(replay, *rows[chunk])
-            assert np.all(np.asarray(replay.priority)[8:12] == 3.5)
-            assert np.all(np.asarray(replay.priority)[4:8] == 0.25)
+    for chunk, largest in ((1, 0.25), (2, 3.5)):
+        priority = replay.priority.at[:4].set(0.125).at[2, 1].set(largest)
+        replay = oracle.jitted_append(replay._replace(priority=priority), *rows[chunk])
+        assert np.all(np.asarray(replay.priority)[4 * chunk : 4 * chunk + 4] == largest)
+    assert np.all(np.asarray(replay.priority)[4:8] == 0.25)
     old = np.asarray(replay.priority)[:4]
     assert old[2, 1] == 3.5
     assert np.count_nonzero(old == 0.125) == 11
-
-
-def test_append_is_pure_and_compiles():
-    history = oracle.random_history(seed=4, length=8)
-    replay = create(5, 3, (3,), np.float32, oracle.ACTIONS)
-    before = jax.tree.map(np.array, replay)
-    arrays = oracle.to_arrays(history, 0, 4)
-    assert oracle.leaves_equal(append(replay, *arrays), oracle.jitted_append(replay, *arrays))
-    assert oracle.leaves_equal(replay, before)
 
 
 @pytest.mark.parametrize(

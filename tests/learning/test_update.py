@@ -1,0 +1,237 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from delayzero.learning.optimiser import learning_rate
+from delayzero.learning.update import NEVER
+from delayzero.replay import ReplayConfig
+
+from . import oracle
+
+ROWS, LENGTH, STACK = 48, 60, 2
+PERIOD = 3
+KEY = jax.random.key(11)
+LEARNER = oracle.small_learner(target_period=PERIOD, replay=ReplayConfig(priority_exponent=0.9))
+update = oracle.quick_jit(LEARNER.update)
+next_batch = oracle.quick_jit(LEARNER.batch)
+
+
+@pytest.fixture(scope="module")
+def history():
+    return oracle.random_history(seed=0, length=LENGTH)
+
+
+@pytest.fixture(scope="module")
+def replay(history):
+    filled = oracle.filled(history, ROWS, LENGTH)
+    priority = np.random.default_rng(0).uniform(0.1, 2, filled.priority.shape)
+    return filled._replace(priority=jnp.asarray(priority, jnp.float32))
+
+
+@pytest.fixture(scope="module")
+def begin():
+    return oracle.first_state(LEARNER, jnp.zeros((1, STACK, 3)))
+
+
+def test_first_state(begin):
+    state = oracle.quick_jit(LEARNER.init)(jax.random.key(0), jnp.zeros((1, STACK, 3)))
+    assert jax.tree.structure(state) == jax.tree.structure(begin)
+    shapes = jax.tree.map(lambda one, two: one.shape == two.shape, state, begin)
+    assert all(jax.tree.leaves(shapes))
+    assert oracle.leaves_equal(state.variables, state.target)
+    assert oracle.leaves_equal(state.optimiser, begin.optimiser)
+    assert (state.updates, state.failed) == (0, NEVER)
+
+
+def test_several_updates_in_one_call_are_those_of_several_calls(begin, replay):
+    together, renewed, metrics = update(begin, replay, KEY, 5)
+    state, current, parts = begin, replay, []
+    for i in range(5):
+        assert state.updates == i
+        state, current, part = update(state, current, KEY, 1)
+        parts.append(part)
+    assert oracle.leaves_equal(together, state)
+    assert oracle.leaves_equal(renewed, current)
+    assert together.updates == 5
+    assert together.failed == NEVER
+    for name, mean in metrics.items():
+        assert np.allclose(mean, np.mean([p[name] for p in parts], axis=0), rtol=1e-5), name
+    assert not oracle.leaves_equal(begin.variables, together.variables)
+
+
+def test_same_seed_same_bits_other_seed_others(begin, replay):
+    one, two = update(begin, replay, KEY, 3), update(begin, replay, KEY, 3)
+    assert oracle.leaves_equal(one, two)
+    other, *_ = update(begin, replay, jax.random.key(12), 3)
+    assert not oracle.leaves_equal(one[0].variables, other.variables)
+
+
+def test_no_update_changes_nothing(begin, replay):
+    state, same, _ = update(begin, replay, KEY, 0)
+    assert oracle.leaves_equal(state, begin)
+    assert oracle.leaves_equal(same, replay)
+
+
+def test_priorities_are_the_value_errors_of_the_sampled_rows(begin, replay):
+    state, current, _ = update(begin, replay, KEY, 2)
+    chosen, batch = next_batch(state, current, KEY)
+
+    @oracle.quick_jit
+    def value_of(variables, observation):
+        model = LEARNER.planner.model.bind(variables)
+        return model.support.decode(model.predict(model.represent(observation)).value_logits)
+
+    error = np.abs(value_of(state.variables, batch.observation) - batch.value[:, 0])
+    _, renewed, _ = update(state, current, KEY, 1)
+    wanted = np.array(current.priority)
+    wanted[np.asarray(chosen.times) % ROWS, np.asarray(chosen.envs)] = error + 1e-6
+    assert np.allclose(renewed.priority, wanted, rtol=1e-4, atol=1e-6)
+    untouched = np.ones_like(wanted, bool)
+    untouched[np.asarray(chosen.times) % ROWS, np.asarray(chosen.envs)] = False
+    assert np.array_equal(renewed.priority[untouched], np.asarray(current.priority)[untouched])
+    assert oracle.leaves_equal(renewed._replace(priority=0), replay._replace(priority=0))
+
+
+def test_the_batch_has_stored_targets_and_rising_correction(begin, replay, history):
+    for updates in (0, 50, 100, 120):
+        state = begin._replace(updates=jnp.int32(updates))
+        chosen, batch = next_batch(state, replay, KEY)
+        times, envs = np.asarray(chosen.times), np.asarray(chosen.envs)
+        priority = np.asarray(replay.priority)[times % ROWS, envs].astype(float)
+        weights = priority ** -(0.9 * (0.4 + 0.6 * min(updates / 100, 1)))
+        assert np.allclose(batch.weight, weights / weights.max(), rtol=1e-5)
+        plan = oracle.Plan(unroll=3, td_steps=2, stack=STACK)
+        for b, (time, env) in enumerate(zip(times, envs, strict=True)):
+            episode, i = history.find(time, env)
+            wanted = oracle.value_target(episode, i, 0, 2, plan)
+            assert batch.value[b, 0] == pytest.approx(wanted, abs=2e-6)
+            assert np.array_equal(batch.observation[b], oracle.stack_at(episode, i, STACK))
+
+
+def test_target_is_renewed_every_period(begin, replay):
+    state, target = begin, begin.target
+    for i in range(1, 2 * PERIOD + 1):
+        state, replay, _ = update(state, replay, KEY, 1)
+        if i % PERIOD == 0:
+            target = state.variables
+        assert LEARNER.target_variables(state) is state.target
+        pairs = zip(jax.tree.leaves(state.target), jax.tree.leaves(target), strict=True)
+        assert all(np.allclose(a, b, rtol=1e-6, atol=1e-7) for a, b in pairs), i
+
+
+def test_without_a_period_the_newest_weights_are_the_target(begin):
+    learner = oracle.small_learner()
+    state = begin._replace(target=())
+    assert learner.target_variables(state) is state.variables
+
+
+def test_gradient_step_is_the_optimiser_s(begin, replay):
+    state, current, _ = update(begin, replay, KEY, 2)
+    _, batch = next_batch(state, current, KEY)
+    gradient, output, changed = oracle.quick_jit(LEARNER.gradients)(state.variables, batch)
+    assert not changed
+    norm = np.sqrt(sum(float(np.sum(np.square(g))) for g in jax.tree.leaves(gradient)))
+    after, _, metrics = update(state, current, KEY, 1)
+    assert float(metrics["gradient/norm"]) == pytest.approx(norm, rel=1e-4)
+    assert float(metrics["loss"]) == pytest.approx(float(output.metrics["loss"]), rel=1e-5)
+    buffers = next(
+        s.trace for s in jax.tree.leaves(state.optimiser, is_leaf=is_trace) if is_trace(s)
+    )
+    rate = float(learning_rate(LEARNER.config, 100)(2))
+    assert rate == pytest.approx(0.05)
+
+    def stepped(p, g, buffer):
+        g = g * min(1.0, 5.0 / norm) + 1e-4 * p
+        return p - rate * (0.9 * buffer + g)
+
+    wanted = jax.tree.map(stepped, state.variables["params"], gradient, buffers)
+    got = after.variables["params"]
+    for one, two in zip(jax.tree.leaves(got), jax.tree.leaves(wanted), strict=True):
+        assert np.allclose(one, two, rtol=1e-4, atol=1e-6)
+
+
+def is_trace(x):
+    return isinstance(x, optax.TraceState)
+
+
+def broken(begin, history, replay, reward):
+    """A replay with such a reward that is first met by an update after the second."""
+    for time in range(20, 45):
+        slot = (time % ROWS, 1)
+        transitions = replay.transitions
+        if history.find(time, 1)[0][-1].time == time:
+            continue
+        bad = transitions._replace(reward=transitions.reward.at[slot].set(reward))
+        bad = replay._replace(transitions=bad)
+        state, current, metrics = update(begin, bad, KEY, 20)
+        if 2 <= state.failed < 20:
+            return bad, state, current, metrics
+    raise AssertionError("no such row")
+
+
+def test_an_undefined_reward_stops_before_its_update(begin, history, replay):
+    bad, state, current, metrics = broken(begin, history, replay, jnp.nan)
+    failed = int(state.failed)
+    assert state.updates == failed
+    before, unharmed, averages = update(begin, bad, KEY, failed)
+    assert before.failed == NEVER
+    assert oracle.leaves_equal(state._replace(failed=0), before._replace(failed=0))
+    assert oracle.leaves_equal(current.priority, unharmed.priority)
+    assert oracle.leaves_equal(metrics, averages)
+    assert all(np.all(np.isfinite(x)) for x in jax.tree.leaves((state, current.priority, metrics)))
+    _, batch = next_batch(state, current, KEY)
+    assert np.isnan(batch.value).any() or np.isnan(batch.prefix).any()
+    again, same, _ = update(state, current, KEY, 3)
+    assert oracle.leaves_equal((again, same), (state, current))
+
+
+def test_host_frames_give_the_same_updates(begin, history, replay):
+    host = oracle.filled(history, ROWS, LENGTH, host=True)._replace(priority=replay.priority)
+    one, two = next_batch(begin, replay, KEY), next_batch(begin, host, KEY)
+    assert oracle.leaves_equal(one, two)
+    state, current, _ = update(begin, replay, KEY, 4)
+    same, others, _ = update(begin, host, KEY, 4)
+    assert same.updates == 4
+    assert np.allclose(current.priority, others.priority, rtol=1e-4)
+    for a, b in zip(jax.tree.leaves(state), jax.tree.leaves(same), strict=True):
+        assert np.allclose(a, b, rtol=1e-4, atol=1e-6)
+
+
+def image(row):
+    rng = np.random.default_rng([row.env, row.time])
+    return rng.integers(0, 256, (10, 10, 2), np.uint8)
+
+
+def test_statistics_of_batch_normalisation_are_no_parameters(history):
+    learner = oracle.small_learner("conv", stack=1, augment=True, unroll=1)
+    replay = oracle.filled(history, ROWS, LENGTH, frame=image)
+    state = oracle.first_state(learner, jnp.zeros((1, 1, 10, 10, 2), jnp.uint8))
+    step = oracle.quick_jit(learner.update)
+    after, _, metrics = step(state, replay, KEY, 1)
+    # The first learning rate is 0: parameters stay, statistics do not.
+    assert oracle.leaves_equal(after.variables["params"], state.variables["params"])
+    shapes = jax.tree.structure(state.variables["params"])
+    traces = [s.trace for s in jax.tree.leaves(after.optimiser, is_leaf=is_trace) if is_trace(s)]
+    assert [jax.tree.structure(trace) for trace in traces] == [shapes]
+    statistics = zip(
+        jax.tree.leaves(after.variables["batch_stats"]),
+        jax.tree.leaves(state.variables["batch_stats"]),
+        strict=True,
+    )
+    assert all(not np.array_equal(new, old) for new, old in statistics)
+
+    @oracle.quick_jit
+    def statistics_by_hand(state, replay):
+        _, batch = learner.batch(state, replay, KEY)
+        assert batch.observation.dtype == jnp.uint8
+        key = jax.random.fold_in(jax.random.fold_in(KEY, 0), 1)
+        return learner.gradients(state.variables, learner.augmented(batch, key))[2]
+
+    changed = statistics_by_hand(state, replay)
+    for new, wanted in zip(
+        jax.tree.leaves(after.variables["batch_stats"]), jax.tree.leaves(changed), strict=True
+    ):
+        assert np.allclose(new, wanted, rtol=1e-3, atol=1e-5)
+    assert all(np.all(np.isfinite(x)) for x in jax.tree.leaves((after, metrics)))
