@@ -40,15 +40,23 @@ class Episode(NamedTuple):
 class Evaluator:
     """Plays episodes with given weights; compiled once for all evaluations of a run."""
 
-    def __init__(self, system: System, episodes: int, envs: int | None = None) -> None:
+    def __init__(
+        self,
+        system: System,
+        episodes: int,
+        *,
+        envs: int | None = None,
+        max_steps: int | None = None,
+    ) -> None:
         """Prepare.
 
         Args:
             system: What to evaluate.
             episodes: How many.
             envs: Environments side by side; one for each episode by default.
+            max_steps: Steps after which an episode is cut off; by default the environment's limit.
         """
-        self._system, self._episodes = system, episodes
+        self._system, self._episodes, self._max_steps = system, episodes, max_steps
         self._envs = min(envs or episodes, episodes)
         self._act = jax.jit(functools.partial(act, system.planner, explore=False))
 
@@ -64,7 +72,7 @@ class Evaluator:
         """
         config, spaces, count = self._system.config, self._system.spaces, self._envs
         quota = _split(self._episodes, count)
-        env = make_vector(config.env, count, training=False)
+        env = make_vector(config.env, count, training=False, max_steps=self._max_steps)
         key = run_key(seed, STREAM_EVALUATION)
         stack = first_stack(count, config.stack, spaces.shape, spaces.dtype)
         observation, _ = env.reset(seed=SEED + seed)

@@ -57,8 +57,13 @@ class LearnerConfig:
             *("batch_size", "unroll", "td_steps", "prefix_horizon", "warmup", "target_period"),
             *("learning_rate", "clip_norm"),
         ):
-            if getattr(self, name) <= 0:
+            if not getattr(self, name) > 0:
                 raise ValueError(f"learner.{name} is {getattr(self, name)}; it should be above 0")
+        for name in ("weight_decay", "mixed_value_after", "mixed_value_age"):
+            if not (getattr(self, name) or 0) >= 0:
+                raise ValueError(f"learner.{name} is {getattr(self, name)}; it should be 0 or more")
+        if self.td_age is not None and self.td_age < 1:
+            raise ValueError(f"learner.td_age is {self.td_age}; it should be at least 1")
         if not 0 <= self.drop_at <= 1:
             raise ValueError(f"learner.drop_at is {self.drop_at}; it should be in [0, 1]")
 

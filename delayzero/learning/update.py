@@ -185,7 +185,7 @@ class Learner:
         shift_key = jax.random.fold_in(jax.random.fold_in(key, state.updates), 1)
         batch = self.augmented(batch, shift_key)
         gradient, output, changed = self.gradients(state.variables, batch)
-        norm = optax.global_norm(gradient)
+        norm = optax.tree.norm(gradient)
         params = state.variables["params"]
         change, optimiser = self._optimiser.update(gradient, state.optimiser, params)
         variables = {**state.variables, **changed, "params": optax.apply_updates(params, change)}
@@ -196,16 +196,15 @@ class Learner:
             updates=state.updates + 1,
             failed=state.failed,
         )
-        finite = jnp.isfinite(norm) & jnp.isfinite(output.metrics["loss"])
+        # Targets are asked too: a loss on clipped supports stays finite where they are not.
+        watched = (norm, output.metrics["loss"], batch.value, batch.prefix)
+        finite = jnp.all(jnp.stack([jnp.isfinite(x).all() for x in watched]))
+        rate = learning_rate(self.config, self.total_updates)(state.updates)
         failed = state._replace(failed=state.updates)
         state = jax.tree.map(lambda new, old: jnp.where(finite, new, old), updated, failed)
         renewed = with_priorities(replay, chosen, output.priority + PRIORITY_FLOOR)
         priority = jnp.where(finite, renewed.priority, replay.priority)
-        metrics = {
-            **output.metrics,
-            "gradient/norm": norm,
-            "learning_rate": learning_rate(self.config, self.total_updates)(state.updates),
-        }
+        metrics = {**output.metrics, "gradient/norm": norm, "learning_rate": rate}
         return state, replay._replace(priority=priority), metrics
 
     def _new_target(self, state: LearnerState, variables: Any) -> Any:

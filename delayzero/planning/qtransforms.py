@@ -37,11 +37,12 @@ def completed_by_mixed_value(
     Returns:
         ``(visit_offset + max visits) * scale * q``, with q in [0, 1], ``[A]``.
     """
-    weight = (visit_offset + jnp.max(tree.children_visits[node])) * scale
-    weighted = mctx.qtransform_completed_by_mix_value(
-        tree, node, value_scale=scale, maxvisit_init=visit_offset, rescale_values=False
+    visits = jnp.max(tree.children_visits[node])
+    completed = mctx.qtransform_completed_by_mix_value(
+        tree, node, value_scale=1.0, maxvisit_init=1.0, rescale_values=False
     )
-    return weight * _stretched(tree, weighted / weight, whole_tree, floor)
+    q = _stretched(tree, completed / (1 + visits), whole_tree, floor)
+    return (visit_offset + visits) * scale * q
 
 
 def filled_by_node_value(tree: Any, node: Any, *, whole_tree: bool, floor: float) -> Array:

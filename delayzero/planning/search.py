@@ -65,8 +65,15 @@ class SearchConfig:
             raise ValueError(
                 f"search.considered_actions is {self.considered_actions}; it should be at least 1"
             )
-        if self.q_floor <= 0:
-            raise ValueError(f"search.q_floor is {self.q_floor}; it should be above 0")
+        for name, known in (("method", ("gumbel", "puct")), ("q_range", ("tree", "node"))):
+            if getattr(self, name) not in known:
+                raise ValueError(f"search.{name} is '{getattr(self, name)}', not one of {known}")
+        for name in ("q_floor", "dirichlet_alpha", "c_base"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"search.{name} is {getattr(self, name)}; it should be above 0")
+        for name in ("q_scale", "q_visits", "c_init"):
+            if not getattr(self, name) >= 0:
+                raise ValueError(f"search.{name} is {getattr(self, name)}; it should be 0 or more")
         if not 0 <= (self.dirichlet_fraction or 0) <= 1:
             raise ValueError(
                 f"search.dirichlet_fraction is {self.dirichlet_fraction}; it should be in [0, 1]"
@@ -82,7 +89,7 @@ class SearchConfig:
             self,
             simulations=simulations,
             considered_actions=min(considered, num_actions),
-            dirichlet_fraction=(0.25 if puct else 0.0) if fraction is None else fraction,
+            dirichlet_fraction=(0.25 if puct else 0.0) if fraction is None else float(fraction),
         )
 
 
@@ -248,9 +255,10 @@ class Planner:
         transform = functools.partial(
             filled_by_node_value, whole_tree=config.q_range == "tree", floor=config.q_floor
         )
+        choice_key, search_key = jax.random.split(key)
         output = mctx.muzero_policy(
             variables,
-            key,
+            search_key,
             root,
             self.expand,
             config.simulations,
@@ -260,11 +268,16 @@ class Planner:
             dirichlet_alpha=config.dirichlet_alpha,
             pb_c_init=config.c_init,
             pb_c_base=config.c_base,
-            temperature=temperature,
         )
         policy = output.action_weights
-        action = output.action if explore else jnp.argmax(policy, axis=-1).astype(jnp.int32)
-        return _result(action, policy, output.search_tree)
+        if explore:
+            # Not mctx's own choice: at a high temperature it may take what was never tried.
+            power = 1 / jnp.maximum(temperature, 1e-6)
+            logits = jnp.where(policy > 0, power * jnp.log(policy), -jnp.inf)
+            action = jax.random.categorical(choice_key, logits)
+        else:
+            action = jnp.argmax(policy, axis=-1)
+        return _result(action.astype(jnp.int32), policy, output.search_tree)
 
     def _noisy(self, key: Array, logits: Array) -> Array:
         """Logits of the prior mixed with Dirichlet noise, ``[B, A]``."""

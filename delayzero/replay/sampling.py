@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from delayzero.replay.storage import Replay, row_times
+from delayzero.replay.storage import Replay, can_be_sampled, row_times
 
 
 class Sample(NamedTuple):
@@ -20,20 +20,6 @@ class Sample(NamedTuple):
     """``[B]``."""
     weights: Array
     """Importance weights, the largest is 1, ``[B]``."""
-
-
-def can_be_sampled(replay: Replay, ahead: int, stack: int) -> Array:
-    """Rows from which a transition leaves and whose whole window is stored, ``[R, N]``.
-
-    Args:
-        replay: The replay.
-        ahead: Rows that a sample needs behind its own.
-        stack: Frames in a stack: in a full ring the oldest rows have lost theirs.
-    """
-    times = row_times(replay)
-    oldest = jnp.where(replay.length > replay.rows, replay.length - replay.rows + stack - 1, 0)
-    complete = (times >= oldest) & (times + ahead < replay.length)
-    return complete[:, None] & ~replay.transitions.final
 
 
 def sample(

@@ -144,8 +144,16 @@ def create(
     )
 
 
-def append(replay: Replay, frames: Array | None, rows: Transitions, targets: Targets) -> Replay:
-    """Store ``T`` further rows; new rows get the largest priority of those stored.
+def append(
+    replay: Replay,
+    frames: Array | None,
+    rows: Transitions,
+    targets: Targets,
+    *,
+    ahead: int = 0,
+    stack: int = 1,
+) -> Replay:
+    """Store ``T`` further rows; they get the largest priority of those that can be sampled.
 
     Args:
         replay: The replay.
@@ -153,16 +161,19 @@ def append(replay: Replay, frames: Array | None, rows: Transitions, targets: Tar
             the caller writes them.
         rows: What happened, ``[T, N]``.
         targets: What the searches found while acting, ``[T, N, ...]``.
+        ahead: See :func:`can_be_sampled`: others keep the priority that they were stored with,
+            and would hand it on forever.
+        stack: See :func:`can_be_sampled`.
     """
     count = rows.action.shape[0]
+    assert count <= replay.rows, "more rows than the replay has slots"
     times = replay.length + jnp.arange(count, dtype=jnp.int32)
     slots = times % replay.rows
     before = replay.start[(replay.length - 1) % replay.rows]
     begun = jnp.where(rows.first, times[:, None], 0)
     start = jnp.maximum(lax.cummax(begun), before)
-    stored = jnp.arange(replay.rows)[:, None] < replay.length
-    top = jnp.max(jnp.where(stored, replay.priority, 0.0))
-    top = jnp.where(replay.length > 0, top, 1.0)
+    top = jnp.max(jnp.where(can_be_sampled(replay, ahead, stack), replay.priority, 0.0))
+    top = jnp.where(top > 0, top, 1.0)
 
     def put(field: Array, value: Array) -> Array:
         return field.at[slots].set(value.astype(field.dtype))
@@ -186,6 +197,20 @@ def row_times(replay: Replay) -> Array:
     slots = jnp.arange(replay.rows, dtype=jnp.int32)
     newest = replay.length - 1
     return newest - (newest - slots) % replay.rows
+
+
+def can_be_sampled(replay: Replay, ahead: int, stack: int) -> Array:
+    """Rows from which a transition leaves and whose whole window is stored, ``[R, N]``.
+
+    Args:
+        replay: The replay.
+        ahead: Rows that a sample needs behind its own.
+        stack: Frames in a stack: in a full ring the oldest rows have lost theirs.
+    """
+    times = row_times(replay)
+    oldest = jnp.where(replay.length > replay.rows, replay.length - replay.rows + stack - 1, 0)
+    complete = (times >= oldest) & (times + ahead < replay.length)
+    return complete[:, None] & ~replay.transitions.final
 
 
 def stacked_frames(replay: Replay, times: Array, envs: Array, start: Array, stack: int) -> Array:

@@ -49,7 +49,8 @@ class Collector:
         self._system, self._env = system, env
         self._key = run_key(config.seed, STREAM_ACTING)
         self._act = jax.jit(functools.partial(act, system.planner, explore=True))
-        self._append = jax.jit(_append_rows, donate_argnums=0)
+        store = functools.partial(_append_rows, ahead=config.learner.window, stack=config.stack)
+        self._append = jax.jit(store, donate_argnums=0)
         self._stack = first_stack(config.envs, config.stack, spaces.shape, spaces.dtype)
         self._time = 0
         self._first = np.ones(config.envs, bool)
@@ -166,8 +167,12 @@ def _append_rows(
     rows: Transitions,
     found: tuple[SearchResult, ...],
     updates: Array,
+    *,
+    ahead: int,
+    stack: int,
 ) -> Replay:
     """Store rows that were collected one by one."""
     targets = [targets_of(result, updates) for result in found]
     stacked = Targets(*(jnp.stack(fields) for fields in zip(*targets, strict=True)))
-    return append(replay, None if frames is None else jnp.stack(frames), rows, stacked)
+    whole = None if frames is None else jnp.stack(frames)
+    return append(replay, whole, rows, stacked, ahead=ahead, stack=stack)

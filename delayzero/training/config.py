@@ -51,8 +51,12 @@ class TrainConfig:
     """Interactions between evaluations; 0: only at the end."""
     evaluate_episodes: int = 16
     """Episodes of an evaluation on the way."""
+    evaluate_max_steps: int | None = None
+    """Steps after which an episode of an evaluation on the way is cut off; see max_steps."""
     final_episodes: int = 32
     """Episodes of the evaluation at the end."""
+    final_max_steps: int | None = None
+    """Steps after which an episode of the evaluation at the end is cut off; see max_steps."""
     log_every: int = 500
     """Interactions between lines of metrics."""
     checkpoint_minutes: float = 5.0

@@ -261,7 +261,9 @@ class Trainer:
     def _evaluate_on_the_way(self) -> None:
         begun, config = time.monotonic(), self._system.config
         if self._evaluator is None:
-            self._evaluator = Evaluator(self._system, config.evaluate_episodes)
+            self._evaluator = Evaluator(
+                self._system, config.evaluate_episodes, max_steps=config.evaluate_max_steps
+            )
         result = summary(self._evaluator.play(self.learner.variables, config.seed))
         self._times["evaluating"] += time.monotonic() - begun
         values = {f"evaluation/{name}": value for name, value in result.items()}
@@ -278,7 +280,7 @@ class Trainer:
     def _conclude(self) -> None:
         """Evaluate at the end, and write the result."""
         config, trained = self._system.config, self._elapsed()
-        evaluator = Evaluator(self._system, config.final_episodes)
+        evaluator = Evaluator(self._system, config.final_episodes, max_steps=config.final_max_steps)
         with progress("evaluate", config.final_episodes) as advance:
             episodes = evaluator.play(self.learner.variables, config.seed, advance)
         with self._folder.episodes.open("w") as lines:

@@ -280,7 +280,7 @@ def small_learner(
     kind="mlp", stack=2, mode="sweep", augment=False, method="puct", replay=None, **changes
 ):
     """A learner whose searches have no noise: PUCT, no Dirichlet."""
-    settings = dict(batch_size=6, unroll=3, td_steps=2, warmup=2, learning_rate=0.05)
+    settings = dict(batch_size=6, unroll=2, td_steps=2, warmup=2, learning_rate=0.05)
     config = LearnerConfig(**{**settings, **changes})
     search = SearchConfig(method=method, simulations=4, dirichlet_fraction=0.0)
     planner = Planner(small_model(kind), search.resolved(ACTIONS), 0.9, config.prefix_horizon)

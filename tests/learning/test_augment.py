@@ -12,7 +12,7 @@ from . import oracle
 def slow(key, frames):
     """Pixel by pixel, with the draws that the key gives."""
     shift_key, intensity_key = jax.random.split(key)
-    batch, count, height, width, channels = frames.shape
+    batch, _, height, width, _ = frames.shape
     shifts = np.asarray(jax.random.randint(shift_key, (batch, 2), -4, 5))
     noise = np.asarray(jax.random.normal(intensity_key, (batch, 1, 1, 1, 1))).ravel()
     out = np.zeros(frames.shape)

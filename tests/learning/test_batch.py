@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 
 import jax
 import jax.numpy as jnp
@@ -91,7 +92,7 @@ def test_history_has_every_kind_of_end():
     lost = [
         (before, after)
         for episode in episodes
-        for before, after in zip(episode[:-1], episode[1:], strict=True)
+        for before, after in pairwise(episode)
         if before.terminated and not after.final
     ]
     assert len(lost) > 5

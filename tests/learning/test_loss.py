@@ -91,7 +91,7 @@ def slow_sample(variables, batch, b, horizon):
     take = lambda x: jnp.asarray(x)[None]  # noqa: E731
     latent = run["represent"](take(batch.observation[b]))
     zero = (jnp.zeros((1, 8)), jnp.zeros((1, 8)))
-    sums, cosines, memory, ended = np.zeros(4), [], zero, False
+    sums, cosines, memory = np.zeros(4), [], zero
     for k in range(STEPS + 1):
         if k > 0:
             if (k - 1) % horizon == 0:

@@ -59,7 +59,8 @@ def draws(config, key, visits, temperature):
         gumbel = jax.random.gumbel(jax.random.split(search_key)[1], visits.shape)
         action = None
     else:
-        action_key, noise_key, _ = jax.random.split(key, 3)
+        action_key, search_key = jax.random.split(key)
+        _, noise_key, _ = jax.random.split(search_key, 3)
         gumbel = None
         action = jax.random.categorical(action_key, jnp.log(visits) / temperature)
     noise = jnp.zeros(visits.shape)

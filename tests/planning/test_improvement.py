@@ -64,6 +64,5 @@ def test_without_values_more_simulations_come_closer_to_the_truth():
             regret.append(q.max(-1) - q[np.arange(STATES), result.action])
         errors.append(np.mean(error))
         regrets.append(np.mean(regret))
-    print(errors, regrets)
     assert errors[0] > 1.3 * errors[1]
     assert regrets[0] > regrets[1]

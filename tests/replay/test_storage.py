@@ -3,7 +3,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from delayzero.replay import ReplayConfig, create, row_times
+from delayzero.replay import ReplayConfig, append, can_be_sampled, create, row_times
 
 from ..learning import oracle
 
@@ -59,7 +59,7 @@ def test_chunks_make_no_difference():
     assert oracle.leaves_equal(one, many)
 
 
-def test_new_rows_get_the_largest_priority_of_those_stored():
+def test_new_rows_get_the_largest_priority_of_those_that_can_be_sampled():
     history = oracle.random_history(seed=4, length=60)
     rows = [oracle.to_arrays(history, t, t + 4) for t in range(0, 60, 4)]
     replay = create(ROWS, 3, (3,), np.float32, oracle.ACTIONS)
@@ -67,14 +67,28 @@ def test_new_rows_get_the_largest_priority_of_those_stored():
     replay = replay._replace(priority=jnp.full((ROWS, 3), 9.0))
     replay = oracle.jitted_append(replay, *rows[0])
     assert np.all(np.asarray(replay.priority)[:4] == 1)
+    final = np.asarray(replay.transitions.final)[:4]
+    (row, env), (last, over) = np.argwhere(~final)[-1], np.argwhere(final)[0]
     for chunk, largest in ((1, 0.25), (2, 3.5)):
-        priority = replay.priority.at[:4].set(0.125).at[2, 1].set(largest)
+        priority = replay.priority.at[:4].set(0.125).at[row, env].set(largest)
+        priority = priority.at[last, over].set(7.0)  # never sampled: its priority never changes
         replay = oracle.jitted_append(replay._replace(priority=priority), *rows[chunk])
         assert np.all(np.asarray(replay.priority)[4 * chunk : 4 * chunk + 4] == largest)
     assert np.all(np.asarray(replay.priority)[4:8] == 0.25)
     old = np.asarray(replay.priority)[:4]
-    assert old[2, 1] == 3.5
-    assert np.count_nonzero(old == 0.125) == 11
+    assert old[row, env] == 3.5
+    assert np.count_nonzero(old == 0.125) == 10
+
+
+def test_the_largest_priority_is_forgotten_when_all_rows_have_less():
+    history = oracle.random_history(seed=4, length=48)
+    replay = create(ROWS, 3, (3,), np.float32, oracle.ACTIONS)
+    for t in range(0, 40, 4):
+        replay = append(replay, *oracle.to_arrays(history, t, t + 4), ahead=6, stack=2)
+    sampled = can_be_sampled(replay, 6, 2)
+    replay = replay._replace(priority=jnp.where(sampled, 0.01, replay.priority))
+    replay = append(replay, *oracle.to_arrays(history, 40, 44), ahead=6, stack=2)
+    assert np.all(np.asarray(replay.priority)[40 % ROWS : 40 % ROWS + 4] == np.float32(0.01))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,100 @@
+"""Milliseconds per update, and where they go.
+
+    python benchmarks/learner.py --preset atari      (a GPU)
+    python benchmarks/learner.py --preset minatar    (a CPU)
+
+``update`` is the whole of it, as training calls it: many in one compiled loop. The parts are
+compiled on their own, each in a loop, so they do not add up exactly.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from typing import Any
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import optax
+from jax import Array
+from parts import filled_replay, jittered, milliseconds, report, system_of
+
+from delayzero.learning import LearnerState
+from delayzero.learning.loss import efficientzero_loss
+from delayzero.learning.optimiser import make_optimiser
+from delayzero.replay import Replay
+from delayzero.training.system import System
+
+
+def whole_update(system: System, state: LearnerState, replay: Replay, count: int) -> float:
+    update = jax.jit(system.learner.update)
+    arguments = (state, replay, jax.random.key(1), jnp.int32(count))
+    jax.block_until_ready(update(*arguments))
+    begun = time.perf_counter()
+    jax.block_until_ready(update(*arguments))
+    return round((time.perf_counter() - begun) * 1e3 / count, 3)
+
+
+def parts(system: System, state: LearnerState, replay: Replay) -> dict[str, float]:
+    learner = system.learner
+    _, batch = jax.jit(learner.batch)(state, replay, jax.random.key(2))
+    changed = jax.jit(learner.augmented)(batch, jax.random.key(3))
+    gradient, *_ = jax.jit(learner.gradients)(state.variables, changed)
+    optimiser = make_optimiser(learner.config, learner.total_updates)
+    training = system.planner.model.clone(train=True)
+
+    def gather(key: Array, state: LearnerState, replay: Replay) -> Any:
+        return jax.tree.map(lambda x: x.astype(jnp.float32), learner.batch(state, replay, key)[1])
+
+    def forward(key: Array, variables: Any, batch: Any) -> Any:
+        apply = nn.apply(efficientzero_loss, training, mutable=["batch_stats"])
+        (loss, _), changed = apply(jittered(key, variables), batch, learner.config)
+        return loss, changed
+
+    def gradients(key: Array, variables: Any, batch: Any) -> Any:
+        gradient, _, changed = learner.gradients(jittered(key, variables), batch)
+        return gradient, changed
+
+    def optimise(key: Array, gradient: Any, state: LearnerState) -> Any:
+        params = state.variables["params"]
+        change, kept = optimiser.update(jittered(key, gradient), state.optimiser, params)
+        return optax.apply_updates(params, change), kept
+
+    key = jax.random.key(4)
+    forward_ms = milliseconds(forward, key, state.variables, changed)
+    both_ms = milliseconds(gradients, key, state.variables, changed)
+    return {
+        "gather": milliseconds(gather, key, state, replay),
+        "augmentation": milliseconds(lambda k, b: learner.augmented(b, k)[:2], key, batch),
+        "forward": forward_ms,
+        "backward": round(both_ms - forward_ms, 3),
+        "optimiser": milliseconds(optimise, key, gradient, state),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--preset", default="minatar", help="atari, minatar or cartpole")
+    parser.add_argument("--positions", type=int, default=20_000, help="stored in the replay")
+    parser.add_argument("--updates", type=int, default=64, help="in one call")
+    options = parser.parse_args()
+    system = system_of(options.preset)
+    replay = filled_replay(system, options.positions // system.config.envs)
+    state = jax.jit(system.learner.init)(jax.random.key(0), system.example())
+    figures = {
+        "preset": options.preset,
+        "batch_size": system.config.learner.batch_size,
+        "unroll": system.config.learner.unroll,
+        "dtype": jnp.dtype(system.planner.model.dtype).name,
+        "positions": options.positions,
+        "milliseconds": {
+            "update": whole_update(system, state, replay, options.updates),
+            **parts(system, state, replay),
+        },
+    }
+    report("learner", figures)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,95 @@
+"""What the benchmarks of the learner and of the search share: systems, data, timing, output."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from delayzero.replay import Replay, Targets, Transitions, append, create
+from delayzero.training.presets import compose
+from delayzero.training.run_folder import versions
+from delayzero.training.system import Spaces, System, build_system, make_training_env
+
+
+def system_of(preset: str, **changes: Any) -> System:
+    """The system of a preset, for the spaces of its environment."""
+    config = replace(compose([preset]), **changes)
+    env = make_training_env(replace(config, envs=1))
+    spaces = Spaces.of(env)
+    env.close()
+    return build_system(config, spaces)
+
+
+def filled_replay(system: System, rows: int) -> Replay:
+    """A replay of random trajectories with episode ends, as large as ``rows``."""
+    spaces, envs = system.spaces, system.config.envs
+    rng = np.random.default_rng(0)
+    grid = (rows, envs)
+    ends = rng.random(grid) < 0.01
+    transitions = Transitions(
+        first=jnp.asarray(np.roll(ends, 1, axis=0)),
+        final=jnp.zeros(grid, bool),
+        action=jnp.asarray(rng.integers(0, spaces.num_actions, grid), jnp.int32),
+        reward=jnp.asarray(rng.normal(size=grid), jnp.float32),
+        terminated=jnp.asarray(ends),
+        truncated=jnp.zeros(grid, bool),
+    )
+    values = jnp.asarray(rng.normal(size=grid), jnp.float32)
+    policy = jnp.full((*grid, spaces.num_actions), 1 / spaces.num_actions)
+    targets = Targets(policy, values, values, jnp.zeros(grid, jnp.int32))
+    shape = (*grid, *spaces.shape)
+    if spaces.dtype == np.uint8:
+        frames = jax.random.randint(jax.random.key(0), shape, 0, 255, jnp.uint8)
+    else:
+        frames = jax.random.normal(jax.random.key(0), shape, jnp.float32)
+    empty = create(rows, envs, spaces.shape, spaces.dtype, spaces.num_actions)
+    replay: Replay = jax.jit(append)(empty, frames, transitions, targets)
+    return replay
+
+
+def jittered(key: Array, tree: Any) -> Any:
+    """The same numbers but for a part in a million, so that no loop takes them for constant."""
+    factor = 1 + 1e-6 * jax.random.uniform(key)
+    return jax.tree.map(lambda x: (x * factor).astype(x.dtype), tree)
+
+
+def milliseconds(
+    call: Callable[..., Any], *arguments: Any, loops: int = 8, repeats: int = 5
+) -> float:
+    """The median time of one call inside a compiled loop; the first argument is a random key."""
+    key, *others = arguments
+
+    def looped(key: Array, *others: Any) -> Array:
+        def body(i: Array, total: Array) -> Array:
+            # Nothing may be left out as unused, nor taken out of the loop as constant.
+            result = call(jax.random.fold_in(key, i + (total > 1e30)), *others)
+            for leaf in jax.tree.leaves(result):
+                if jnp.issubdtype(leaf.dtype, jnp.floating):
+                    total = total + 1e-20 * jnp.sum(leaf.astype(jnp.float32))
+            return total
+
+        total: Array = jax.lax.fori_loop(0, loops, body, jnp.zeros(()))
+        return total
+
+    program = jax.jit(looped)
+    jax.block_until_ready(program(key, *others))
+    times = []
+    for _ in range(repeats):
+        begun = time.perf_counter()
+        jax.block_until_ready(program(key, *others))
+        times.append((time.perf_counter() - begun) * 1e3 / loops)
+    return round(statistics.median(times), 3)
+
+
+def report(name: str, figures: dict[str, Any]) -> None:
+    """Print figures as JSON, with what they were measured on."""
+    print(json.dumps({"benchmark": name, **figures, "versions": versions()}, indent=2))
