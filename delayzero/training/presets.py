@@ -41,12 +41,15 @@ def cartpole(config: TrainConfig) -> TrainConfig:
 
 def minatar(config: TrainConfig) -> TrainConfig:
     """MinAtar, on a laptop in minutes."""
+    base = cartpole(config)
     return replace(
-        cartpole(config),
-        env="minatar:Breakout",
+        base,
+        env="minatar:space_invaders",
         interactions=20_000,
         random_interactions=1000,
         discount=0.99,
+        model=replace(base.model, channels=16),
+        learner=replace(base.learner, learning_rate=1e-3),
     )
 
 
