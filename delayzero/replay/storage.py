@@ -192,6 +192,25 @@ def append(
     )
 
 
+def cut_off(replay: Replay) -> Replay:
+    """The replay with its newest rows as the last ones of their episodes.
+
+    For environments that could not be brought back to where they were: what the newest rows led
+    to is not known, so no transition leaves them, and the step to each was its episode's last.
+    Only where that step ended the return nothing more need be known.
+    """
+    newest, before = (replay.length - 1) % replay.rows, (replay.length - 2) % replay.rows
+    happened = replay.transitions
+    unknown = ~happened.terminated[newest]
+    led_here = ~happened.final[before] & ~happened.terminated[before] & (replay.length > 1)
+    changed = {
+        "final": happened.final.at[newest].max(unknown),
+        "reward": happened.reward.at[newest].multiply(~unknown),
+        "truncated": happened.truncated.at[newest].min(~unknown).at[before].max(unknown & led_here),
+    }
+    return replay._replace(transitions=happened._replace(**changed))
+
+
 def row_times(replay: Replay) -> Array:
     """The time of the row in each slot, ``[R]``; negative where nothing was stored yet."""
     slots = jnp.arange(replay.rows, dtype=jnp.int32)

@@ -25,7 +25,7 @@ from delayzero.envs.recording import ActionLog
 from delayzero.evaluation import Evaluator, summary
 from delayzero.learning.update import NEVER, LearnerState
 from delayzero.progress import Advance, progress
-from delayzero.replay import Replay, arrays_of, with_arrays
+from delayzero.replay import Replay, arrays_of, cut_off, with_arrays
 from delayzero.training.checkpoint import Checkpoints
 from delayzero.training.collector import Collector, Finished
 from delayzero.training.config import TrainConfig
@@ -358,6 +358,7 @@ class Trainer:
                 f"{self._system.config.env} did not come back to where it was: "
                 "episodes in flight are restarted"
             )
+            self.replay = cut_off(self.replay)
             self._collector.begin()
         else:
             self._collector.resume(outcome)

@@ -3,7 +3,16 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from delayzero.replay import ReplayConfig, append, can_be_sampled, create, row_times
+from delayzero.replay import (
+    ReplayConfig,
+    Targets,
+    Transitions,
+    append,
+    can_be_sampled,
+    create,
+    cut_off,
+    row_times,
+)
 
 from ..learning import oracle
 
@@ -102,3 +111,26 @@ def test_the_largest_priority_is_forgotten_when_all_rows_have_less():
 def test_config_refuses(changes, message):
     with pytest.raises(ValueError, match=message):
         ReplayConfig(**changes)
+
+
+def test_cut_off_makes_the_newest_rows_the_last_of_their_episodes():
+    grid = [  # first, final, terminated, truncated of rows 0 and 1, for five environments
+        ((1, 0, 0, 0), (0, 0, 0, 0)),  # in the middle of an episode
+        ((1, 0, 0, 0), (0, 0, 1, 0)),  # the last step ended it
+        ((1, 0, 0, 0), (0, 0, 0, 1)),  # the last step was the time limit's
+        ((0, 1, 0, 0), (1, 0, 0, 0)),  # an episode has just begun
+        ((1, 0, 1, 0), (0, 0, 0, 0)),  # a life was lost on the way
+    ]
+    first, final, terminated, truncated = np.array(grid, bool).transpose(2, 1, 0)
+    rows = Transitions(
+        first, final, np.zeros((2, 5), np.int32), np.ones((2, 5)), terminated, truncated
+    )
+    targets = Targets(
+        np.ones((2, 5, 2)), np.zeros((2, 5)), np.zeros((2, 5)), np.zeros((2, 5), np.int32)
+    )
+    replay = append(create(4, 5, (1,), np.float32, 2), np.zeros((2, 5, 1)), rows, targets)
+    happened = cut_off(replay).transitions
+    np.testing.assert_array_equal(happened.final[:2], [[0, 0, 0, 1, 0], [1, 0, 1, 1, 1]])
+    np.testing.assert_array_equal(happened.terminated[:2], [[0, 0, 0, 0, 1], [0, 1, 0, 0, 0]])
+    np.testing.assert_array_equal(happened.truncated[:2], [[1, 0, 1, 0, 0], [0, 0, 0, 0, 0]])
+    np.testing.assert_array_equal(happened.reward[1], [0, 1, 0, 0, 0])
