@@ -103,7 +103,7 @@ class Trainer:
         self._learning_key = run_key(system.config.seed, STREAM_LEARNING)
         self._sweep_key = run_key(system.config.seed, STREAM_SWEEPS)
         self._position = jnp.zeros((), jnp.int32)
-        self._sweeps, self._sweep_credit = 0, 0.0
+        self._rounds, self._sweeps, self._sweep_credit = 0, 0, 0.0
         self._recent: list[Finished] = []
         self._metrics: dict[str, Any] = {}
         self._times = {"acting": 0.0, "sweeping": 0.0, "updating": 0.0, "evaluating": 0.0}
@@ -160,6 +160,7 @@ class Trainer:
     def _round(self, advance: Advance) -> None:
         """Play, learn, write down."""
         config, before, done = self._system.config, self._collector.interactions, self._done()
+        self._rounds += 1
         if before < config.interactions:
             self._play()
             due = config.updates_due(self._collector.interactions) - self.updates
@@ -316,6 +317,7 @@ class Trainer:
             "seed": log["seed"],
             "digest": log["digest"],
             "position": int(self._position),
+            "rounds": self._rounds,
             "sweeps": self._sweeps,
             "sweep_credit": self._sweep_credit,
             "recent": [tuple(episode) for episode in self._recent],
@@ -323,9 +325,8 @@ class Trainer:
             "times": self._times,
             "metrics_bytes": self._log.position(),
         }
-        step = self._env.log()["actions"].shape[0] * 10**6 + self.updates % 10**6
-        if self._checkpoints.latest() != step:
-            self._checkpoints.save(step, parts, progress_made)
+        if self._checkpoints.latest() != self._rounds:
+            self._checkpoints.save(self._rounds, parts, progress_made)
         self._saved = time.monotonic()
 
     def _restore(self) -> None:
@@ -343,7 +344,8 @@ class Trainer:
         self.replay = with_arrays(self.replay, parts["replay"])
         self._collector.restore(parts["collector"])
         self._position = jnp.int32(made["position"])
-        self._sweeps, self._sweep_credit = made["sweeps"], made["sweep_credit"]
+        self._rounds, self._sweeps = made["rounds"], made["sweeps"]
+        self._sweep_credit = made["sweep_credit"]
         self._recent = [Finished(*episode) for episode in made["recent"]]
         self._seconds, self._times = made["seconds"], dict(made["times"])
         self._log.rewind(made["metrics_bytes"])
