@@ -74,3 +74,29 @@ def test_standard_error_is_the_default(capsys):
 def test_errors_pass_through(shown):
     with pytest.raises(KeyError), progress("work", 1, to=shown):
         raise KeyError
+
+
+def test_a_note_stands_beside_the_units():
+    shown, clock = io.StringIO(), Clock()
+    with progress("work", 4, to=shown, clock=clock) as advance:
+        for note in ("unseen", "loss 2", "", "loss 1"):
+            clock.now += 3
+            advance(1, note)
+    assert shown.getvalue().splitlines() == ["work: 2/4 (loss 2)", "work: 4/4 (loss 1)"]
+
+
+def test_a_line_without_a_note_has_no_brackets():
+    shown = io.StringIO()
+    with progress("work", 2, to=shown, clock=Clock()) as advance:
+        advance(1, "before")
+        advance(1)
+    assert shown.getvalue() == "work: 2/2\n"
+
+
+def test_the_bar_shows_the_last_note():
+    shown = Terminal()
+    with progress("work", 2, to=shown) as advance:
+        advance(1, "loss [2]")
+        advance(1, "loss [1]")
+    assert "2/2" in shown.getvalue()
+    assert "loss [1]" in shown.getvalue()

@@ -44,12 +44,14 @@ def minatar(config: TrainConfig) -> TrainConfig:
     base = cartpole(config)
     return replace(
         base,
-        env="minatar:space_invaders",
-        interactions=20_000,
+        env="minatar:breakout",
+        interactions=12_000,
         random_interactions=1000,
+        update_ratio=1.0,
         discount=0.99,
         model=replace(base.model, channels=16),
-        learner=replace(base.learner, learning_rate=1e-3),
+        replay=replace(base.replay, priority_exponent=0.6),
+        learner=replace(base.learner, optimiser="sgd", learning_rate=0.2),
     )
 
 

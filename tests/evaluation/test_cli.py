@@ -1,0 +1,72 @@
+import json
+
+import jax
+import pytest
+
+from delayzero.cli import main
+from delayzero.training.checkpoint import Checkpoints
+from delayzero.training.run_folder import RunFolder
+from delayzero.training.system import Spaces, build_system, make_training_env
+
+from ..training.small import small
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """The folder of a run that has a checkpoint."""
+    folder = tmp_path_factory.mktemp("evaluated")
+    config = small(folder)
+    opened = RunFolder(folder)
+    opened.open(config, ["delayzero"])
+    system = build_system(config, Spaces.of(make_training_env(config)))
+    state = jax.jit(system.learner.init)(jax.random.key(0), system.example())
+    checkpoints = Checkpoints(opened.checkpoints)
+    checkpoints.save(1, {"learner": state}, {"seconds": 0.0})
+    checkpoints.close()
+    return folder
+
+
+def strictly(text):
+    return json.loads(text, parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))
+
+
+def test_one_line_for_each_episode(run, capsys):
+    words = ["evaluate", str(run), "--episodes", "3", "--envs", "2", "--max-steps", "9"]
+    assert main(words) == 0
+    captured = capsys.readouterr()
+    lines = [strictly(line) for line in captured.out.splitlines()]
+    assert [(line["env"], line["number"]) for line in lines] == [(0, 0), (0, 1), (1, 0)]
+    assert all(set(line) == {"env", "number", "score", "length", "truncated"} for line in lines)
+    assert all(line["score"] == line["length"] <= 9 for line in lines)
+    figures = strictly(captured.err.splitlines()[-1])
+    assert figures["score"] == pytest.approx(sum(line["score"] for line in lines) / 3)
+    assert main([*words, "--seed", "7"]) == 0
+    again = capsys.readouterr().out
+    assert main([*words, "--seed", "7"]) == 0
+    assert capsys.readouterr().out == again
+
+
+def test_a_single_episode_has_no_standard_error(run, capsys):
+    assert main(["evaluate", str(run), "--episodes", "1", "--max-steps", "3"]) == 0
+    strictly(capsys.readouterr().err.splitlines()[-1])
+
+
+@pytest.mark.parametrize("place", ["nowhere", "empty", "begun"])
+def test_without_weights(place, tmp_path, capsys):
+    (tmp_path / "empty").mkdir()
+    begun = RunFolder(tmp_path / "begun")
+    begun.open(small(tmp_path / "begun"), ["delayzero"])
+    before = sorted(path.name for path in (tmp_path / "begun").iterdir())
+    assert main(["evaluate", str(tmp_path / place)]) == 2
+    told = capsys.readouterr().err
+    assert len(told.splitlines()) == 1
+    assert ("has no checkpoint yet" if place == "begun" else "holds no run") in told
+    assert sorted(path.name for path in (tmp_path / "begun").iterdir()) == before
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_options_are_checked(capsys):
+    assert main(["evaluate"]) == 2
+    assert "required: run" in capsys.readouterr().err
+    assert main(["evaluate", "x", "--episodes", "0"]) == 2
+    assert "should be at least 1" in capsys.readouterr().err

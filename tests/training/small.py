@@ -1,0 +1,181 @@
+"""Runs that take seconds, and what they leave behind."""
+
+import json
+import warnings
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import gymnasium as gym
+import jax
+import numpy as np
+import orbax.checkpoint as ocp
+from gymnasium import spaces
+
+from delayzero.envs.recording import ActionLog
+from delayzero.replay import HostFrames
+from delayzero.training import loop
+from delayzero.training.presets import compose
+from delayzero.training.programs import Programs
+from delayzero.training.run_folder import RunFolder
+from delayzero.training.system import Spaces, build_system, make_training_env
+
+TINY = {"latent": 8, "width": 16, "memory": 8, "support": 10, "channels": 8, "head": 8}
+CACHE = {  # the same for this process and for others
+    "jax_persistent_cache_min_compile_time_secs": 0.0,
+    "jax_persistent_cache_min_entry_size_bytes": -1,
+}
+FREE = ("folder", "seed", "log_every", "checkpoint_minutes", "rows", "final_episodes")
+
+
+def small(folder=None, presets=("cartpole", "debug"), **changes):
+    """Five rounds of learning, with sweeps, priorities and a target network."""
+    config = compose(presets)
+    config = replace(
+        config,
+        folder=None if folder is None else str(folder),
+        interactions=config.random_interactions + 80,
+        checkpoint_minutes=1000.0,
+        model=replace(config.model, **TINY),
+        replay=replace(config.replay, priority_exponent=0.6),
+        learner=replace(config.learner, target_period=3),
+        reanalysis=replace(config.reanalysis, roots=24, sweep_updates=11),
+    )
+    return replace(config, **changes)
+
+
+class SharedPrograms(Programs):
+    """Programs that are compiled once for all runs that differ in nothing compiled."""
+
+    compiled: dict = {}
+
+    def _key(self, which):
+        config = self._system.config
+        same = {k: v for k, v in asdict(config).items() if k not in FREE}
+        same |= {"total": config.total_updates, "rows": self._system.replay_rows}
+        return which, str(same)
+
+    def _once(self, which, compile_):
+        key = self._key(which)
+        if key not in self.compiled:
+            self.compiled[key] = compile_(), self._replay.frames
+        program, frames = self.compiled[key]
+        if isinstance(frames, HostFrames):  # the one that the program reads
+            frames.array[...] = 0
+            self._replay = self._replay._replace(frames=frames)
+        return program
+
+    def _compile_update(self, learner):
+        return self._once("update", lambda: super(SharedPrograms, self)._compile_update(learner))
+
+    def _compile_sweep(self, learner):
+        return self._once("sweep", lambda: super(SharedPrograms, self)._compile_sweep(learner))
+
+
+def trainer(config, make_env=make_training_env):
+    """A run that is ready to begin, or to go on."""
+    folder = RunFolder(Path(config.run_folder))
+    folder.open(config, ["delayzero", "train", "test"])
+    env = ActionLog(make_env(config))
+    return loop.Trainer(build_system(config, Spaces.of(env)), env, folder)
+
+
+class Crash(Exception):
+    """Ends a run without warning."""
+
+
+def act_after(monkeypatch, steps, what):
+    """Do something in a step of the environments, once, after so many of them."""
+    count, original = [0], ActionLog.step
+
+    def step(self, actions):
+        count[0] += 1
+        if count[0] == steps + 1:
+            monkeypatch.setattr(ActionLog, "step", original)
+            what()
+        return original(self, actions)
+
+    monkeypatch.setattr(ActionLog, "step", step)
+
+
+def crash_after(monkeypatch, steps):
+    def crash():
+        raise Crash
+
+    act_after(monkeypatch, steps, crash)
+
+
+def newest(folder):
+    """The folder of the newest checkpoint."""
+    found = [p for p in (Path(folder) / "checkpoints").iterdir() if p.name.isdigit()]
+    return max(found, key=lambda p: int(p.name))
+
+
+def stored(folder, part):
+    """A part of the newest checkpoint, as orbax reads it by itself."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ocp.PyTreeCheckpointer().restore(newest(folder) / part)
+
+
+def progress_of(folder):
+    values = json.loads((newest(folder) / "progress" / "metadata").read_text())
+    return {k: v for k, v in values.items() if k not in ("seconds", "times", "metrics_bytes")}
+
+
+def metrics_of(folder):
+    """All lines, without times."""
+    lines = (Path(folder) / "metrics.jsonl").read_text().splitlines()
+    return [
+        {k: v for k, v in json.loads(line).items() if not k.startswith("seconds")} for line in lines
+    ]
+
+
+def equal_trees(one, other):
+    pairs = zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
+    return all(np.array_equal(a, b) for a, b in pairs)
+
+
+def assert_same_runs(one, other):
+    """Everything that two runs left behind is the same, apart from times."""
+    for part in ("learner", "replay", "collector"):
+        assert equal_trees(stored(one, part), stored(other, part)), part
+    assert progress_of(one) == progress_of(other)
+    assert metrics_of(one) == metrics_of(other)
+    assert (Path(one) / "episodes.jsonl").read_text() == (
+        Path(other) / "episodes.jsonl"
+    ).read_text()
+
+
+class Counting(gym.Env):
+    """Shows (episode, step): every observation is different; options spoil it in some way."""
+
+    observation_space = spaces.Box(-np.inf, np.inf, (2,), np.float32)
+    action_space = spaces.Discrete(2)
+    begun = 0
+    """Environments reset in this process, by which an unseeded one differs from itself."""
+
+    def __init__(self, length=7, bad_step=None, bad_reward=0.0, unseeded=False, cut=False):
+        self._length, self._bad = length, (bad_step, bad_reward)
+        self._unseeded, self._cut = unseeded, cut
+        self._episode = self._total = self._time = 0
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        Counting.begun += 1
+        self._episode = Counting.begun if self._unseeded else self._episode + 1
+        if seed is not None and not self._unseeded:
+            self._episode, self._total = 1, 0
+        self._time = 0
+        return self._show(), {}
+
+    def step(self, action):
+        self._time, self._total = self._time + 1, self._total + 1
+        reward = self._bad[1] if self._total == self._bad[0] else float(action) - 0.25
+        ended = self._time == self._length
+        return self._show(), reward, ended and not self._cut, ended and self._cut, {}
+
+    def _show(self):
+        return np.array([self._episode, self._time], np.float32)
+
+
+gym.register("delayzero-tests/Counting-v0", Counting)

@@ -1,0 +1,100 @@
+import pytest
+
+from delayzero.cli import main
+from delayzero.training import loop
+from delayzero.training.loop import Outcome
+from delayzero.training.presets import PRESETS, compose
+from delayzero.training.run_folder import RunFolder
+
+
+@pytest.fixture
+def asked(monkeypatch, tmp_path):
+    """The configurations that would have been trained."""
+    seen = []
+
+    def train(config, command):
+        seen.append(config)
+        return Outcome(True, tmp_path)
+
+    monkeypatch.setattr(loop, "train", train)
+    monkeypatch.chdir(tmp_path)
+    return seen
+
+
+def fails(capsys, *words):
+    """The error, in one line, of a command that should fail."""
+    try:
+        code = main(["train", *words])
+    except SystemExit as ending:
+        code = ending.code
+    assert code == 2
+    captured = capsys.readouterr()
+    assert "Traceback" not in captured.err
+    return " ".join((captured.err + captured.out).replace("│", " ").split())
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["cartpole", "--interaction", "5"], "--interactions"),
+        (["cartpole", "--learner.batchsize", "5"], "--learner.batch-size"),
+        (["cartpole", "--seed", "x"], "--seed"),
+        (["cartpol"], "did you mean 'cartpole'?"),
+        (["cartpole", "debg"], "did you mean 'debug'?"),
+        ([], "name a preset: cartpole"),
+        (["--seed", "3"], "name a preset: cartpole"),
+        (["cartpole", "--envs", "0"], "envs is 0; it should be at least 1"),
+        (["cartpole", "--random-interactions", "3"], "type --random-interactions"),
+        (["cartpole", "--learner.batch-size", "0"], "learner.batch_size is 0"),
+    ],
+    ids=[
+        *("option", "nested-option", "value", "preset", "second-preset", "nothing"),
+        *("no-preset", "too-small", "too-early", "nested-too-small"),
+    ],
+)
+def test_errors_say_what_to_type(words, message, asked, capsys):
+    assert message in fails(capsys, *words)
+    assert asked == []
+
+
+@pytest.mark.parametrize("words", [["--help"], ["-h"], ["cartpole", "debug", "--help"]])
+def test_help(words, asked, capsys):
+    with pytest.raises(SystemExit) as ending:
+        main(["train", *words])
+    assert ending.value.code == 0
+    shown = capsys.readouterr().out
+    assert asked == []
+    assert all(f"  {name} " in shown for name in PRESETS)
+    for option in ("--interactions", "--learner.batch-size", "--reanalysis.roots", "--model.kind"):
+        assert option in shown
+    assert ("default: 500" in shown) == ("cartpole" not in words) or "debug" in words
+
+
+def test_every_setting_can_be_typed(asked, capsys, tmp_path):
+    words = ["--learner.batch-size", "32", "--clip-rewards", "True", "--replay.capacity", "7000"]
+    words += ["--search.method", "puct", "--max-steps", "9", "--learner.td-age", "None"]
+    assert main(["train", "cartpole", *words]) == 0
+    (config,) = asked
+    assert config.learner.batch_size == 32
+    assert config.learner.optimiser == "adam", "the preset's"
+    assert config.clip_rewards is True
+    assert config.replay.capacity == 7000
+    assert config.search.method == "puct"
+    assert config.max_steps == 9
+    assert capsys.readouterr().out.strip() == str(tmp_path)
+    assert main(["train", "minatar", "debug"]) == 0
+    assert asked[1] == compose(["minatar", "debug"])
+
+
+def test_an_interrupted_run_ends_with_130(monkeypatch, tmp_path):
+    monkeypatch.setattr(loop, "train", lambda *_: Outcome(False, tmp_path))
+    assert main(["train", "cartpole"]) == 130
+
+
+def test_unknown_environments_are_one_line(monkeypatch, tmp_path, capsys):
+    monkeypatch.chdir(tmp_path)
+    words = ["cartpole", "--env", "CartPol-v1", "--folder", str(tmp_path / "run")]
+    assert "did you mean 'CartPole-v1'?" in fails(capsys, *words)
+    again = RunFolder(tmp_path / "run")
+    again.open(compose(["cartpole"]), ["delayzero"])  # what never began is in nobody's way
+    again._lock.close()

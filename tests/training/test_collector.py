@@ -1,0 +1,248 @@
+"""What self-play stores, against a second playing of the same actions."""
+
+from dataclasses import replace
+
+import gymnasium as gym
+import jax
+import numpy as np
+import pytest
+
+from delayzero.envs.make import make_vector
+from delayzero.envs.recording import ActionLog
+from delayzero.replay import HostFrames, create
+from delayzero.training.collector import Collector
+from delayzero.training.system import Spaces, build_system, make_training_env
+
+from .small import small
+
+
+def set_up(config, host_frames=False, env=None):
+    env = ActionLog(make_training_env(config)) if env is None else env
+    system = build_system(config, Spaces.of(env))
+    spaces = system.spaces
+    replay = create(
+        system.replay_rows,
+        config.envs,
+        spaces.shape,
+        spaces.dtype,
+        spaces.num_actions,
+        host_frames=host_frames,
+    )
+    collector = Collector(system, env)
+    collector.begin()
+    variables = jax.jit(system.learner.init)(jax.random.key(0), system.example()).variables
+    return collector, replay, variables
+
+
+def play(config, rounds, **options):
+    """Rounds of self-play: the collector, the replay, and the episodes that ended."""
+    collector, replay, variables = set_up(config, **options)
+    finished, stacks, interactions = [], [], []
+    for i in range(rounds):
+        replay, ended = collector.collect(variables, replay, 10 * i, 1.0)
+        finished += ended
+        stacks.append(np.asarray(collector.state()["stack"]))
+        interactions.append(collector.interactions)
+    return collector, replay, finished, stacks, interactions
+
+
+class Told:
+    """The same actions in new environments, by a loop that knows nothing of rows."""
+
+    def __init__(self, config, actions):
+        env = make_vector(config.env, config.envs, training=True, max_steps=config.max_steps)
+        seen, _ = env.reset(seed=config.seed)
+        count = config.envs
+        over, new = [False] * count, [True] * count
+        sums, steps, history = [0.0] * count, [0] * count, [[] for _ in range(count)]
+        self.rows, self.finished, self.stacks, self.counted, self.interactions = [], [], [], [], 0
+        for row in actions:
+            for i in range(count):
+                history[i] = [seen[i].copy()] if new[i] else [*history[i], seen[i].copy()]
+            self.stacks.append(
+                [([h[0]] * config.stack + h)[-config.stack :] for h in map(list, history)]
+            )
+            following, rewards, terminated, truncated, info = env.step(row)
+            lost = info.get("life_lost", [False] * count)
+            for i in range(count):
+                ends = bool(terminated[i] or truncated[i])
+                reward = float(rewards[i])
+                sums[i] += reward
+                steps[i] += not over[i]
+                self.interactions += not over[i]
+                if config.clip_rewards:
+                    reward = float(reward > 0) - float(reward < 0)
+                self.rows.append(
+                    {
+                        "frames": seen[i].copy(),
+                        "first": new[i],
+                        "final": over[i],
+                        "reward": reward,
+                        "terminated": bool(terminated[i] or lost[i]),
+                        "truncated": bool(truncated[i]),
+                        "lost": bool(lost[i]),
+                    }
+                )
+                if ends:
+                    self.finished.append((sums[i], steps[i]))
+                    sums[i], steps[i] = 0.0, 0
+                new[i], over[i] = over[i], ends
+            self.counted.append(self.interactions)
+            seen = following
+
+    def column(self, name, envs):
+        values = np.array([row[name] for row in self.rows])
+        return values.reshape(-1, envs, *values.shape[1:])
+
+
+def assert_told_right(config, rounds, **options):
+    collector, replay, finished, stacks, interactions = play(config, rounds, **options)
+    length = int(replay.length)
+    assert length == rounds * config.rows
+    told = Told(config, np.asarray(replay.transitions.action)[:length])
+    kept = replay.frames.array if isinstance(replay.frames, HostFrames) else replay.frames
+    np.testing.assert_array_equal(kept[:length], told.column("frames", config.envs))
+    for name in ("first", "final", "reward", "terminated", "truncated"):
+        stored = np.asarray(getattr(replay.transitions, name))[:length]
+        np.testing.assert_array_equal(stored, told.column(name, config.envs), err_msg=name)
+    assert [tuple(episode) for episode in finished] == told.finished
+    assert interactions == told.counted[config.rows - 1 :: config.rows]
+    for i, stack in enumerate(stacks):
+        np.testing.assert_array_equal(stack, told.stacks[(i + 1) * config.rows - 1])
+    made_at = np.asarray(replay.targets.made_at)[:length, 0]
+    np.testing.assert_array_equal(made_at, 10 * np.repeat(np.arange(rounds), config.rows))
+    return collector, replay, told
+
+
+@pytest.mark.parametrize("host_frames", [False, True], ids=["device", "host"])
+def test_cartpole_is_stored_as_it_happened(host_frames):
+    config = small(stack=2, max_steps=15, rows=6, random_interactions=72, interactions=600, seed=3)
+    collector, replay, told = assert_told_right(config, 10, host_frames=host_frames)
+    ends = told.column("truncated", 4), told.column("terminated", 4)
+    assert ends[0].any()
+    assert ends[1].any()
+    assert len(told.finished) > 10
+    assert collector.interactions == told.interactions < int(replay.length) * 4
+
+
+def test_atari_is_stored_as_it_happened():
+    config = small(
+        presets=("atari", "debug"),
+        env="atari:MsPacman",
+        envs=2,
+        rows=20,
+        stack=3,
+        max_steps=170,
+        random_interactions=10_000,
+        interactions=20_000,
+    )
+    config = replace(
+        config,
+        model=replace(config.model, kind="mlp"),
+        search=replace(config.search, simulations=1),
+        replay=replace(config.replay, capacity=10_000),
+    )
+    config = replace(config, interactions=10_001)
+    _, replay, told = assert_told_right(config, 17)
+    lost = told.column("lost", 2)
+    assert lost.any(), "a life was lost on the way"
+    assert told.column("truncated", 2).any() or told.column("terminated", 2).any()
+    after = np.argwhere(lost)[0] + [1, 0]
+    assert not np.asarray(replay.transitions.first)[tuple(after)], "the game goes on"
+    assert max(score for score, _ in told.finished) >= 20, "scores are not clipped"
+    assert np.asarray(replay.transitions.reward).max() == 1
+
+
+def test_random_play_is_uniform_and_ends_when_it_should():
+    config = small(stack=2, random_interactions=400, interactions=800, rows=6)
+    collector, replay, variables = set_up(config)
+    before, seen = collector._act, []
+
+    def watched(*args, at_random, **options):
+        seen.append(at_random)
+        return before(*args, at_random=at_random, **options)
+
+    collector._act = watched
+    while collector.interactions < 500:
+        replay, _ = collector.collect(variables, replay, 0, 1.0)
+    length = int(replay.length)
+    random_rows = sum(seen)
+    counted = np.cumsum((~np.asarray(replay.transitions.final)[:length]).sum(1))
+    assert seen == [True] * random_rows + [False] * (length - random_rows)
+    assert counted[random_rows - 1] >= 400 > counted[random_rows - 2]
+    action = np.asarray(replay.transitions.action)[:random_rows].ravel()
+    share = action.mean()
+    assert abs(share - 0.5) < 4 * 0.5 / np.sqrt(len(action))
+    pairs = np.corrcoef(action[:-1], action[1:])[0, 1]
+    assert abs(pairs) < 4 / np.sqrt(len(action))
+
+
+def test_a_round_keeps_to_the_budget():
+    config = small(stack=2, interactions=150, rows=6)
+    collector, replay, variables = set_up(config)
+    while collector.interactions < 150:
+        left, length = 150 - collector.interactions, int(replay.length)
+        replay, _ = collector.collect(variables, replay, 0, 1.0)
+        assert int(replay.length) - length == min(6, -(-left // 4))
+    assert collector.interactions < 150 + 4
+
+
+def test_its_state_goes_on_exactly():
+    config = small(stack=2, max_steps=8, rows=6, interactions=600)
+    collector, replay, variables = set_up(config)
+    for _ in range(4):
+        replay, _ = collector.collect(variables, replay, 0, 1.0)
+    state = jax.tree.map(np.array, collector.state())
+    env = ActionLog(make_training_env(config))
+    again = Collector(collector._system, env)
+    again.restore(state)
+    again.resume(env.replay(collector._env.log()))
+    assert again.interactions == collector.interactions
+    kept = jax.tree.map(np.array, replay)
+    played, finished = collector.collect(variables, replay, 0, 1.0)
+    other, finished_again = again.collect(variables, jax.tree.map(jax.numpy.array, kept), 0, 1.0)
+    assert finished == finished_again
+    assert finished
+    for one, two in zip(jax.tree.leaves(played), jax.tree.leaves(other), strict=True):
+        np.testing.assert_array_equal(one, two)
+
+
+class Reused(gym.vector.VectorEnv):
+    """Returns the same arrays each time, as some vector environments do."""
+
+    metadata = {"autoreset_mode": gym.vector.AutoresetMode.NEXT_STEP}
+
+    def __init__(self, num_envs):
+        self.num_envs = num_envs
+        self.single_observation_space = gym.spaces.Box(-9, 9, (4,), np.float32)
+        self.single_action_space = gym.spaces.Discrete(2)
+        self.observation_space = gym.vector.utils.batch_space(
+            self.single_observation_space, num_envs
+        )
+        self.action_space = gym.vector.utils.batch_space(self.single_action_space, num_envs)
+        self._seen = np.zeros((num_envs, 4), np.float32)
+        self._rewards = np.zeros(num_envs, np.float32)
+        self._ends = np.zeros(num_envs, bool)
+        self._none = np.zeros(num_envs, bool)
+        self._time = 0
+
+    def reset(self, *, seed=None, options=None):
+        self._time = 0
+        self._seen[...] = 0
+        return self._seen, {}
+
+    def step(self, actions):
+        self._time += 1
+        self._seen[...], self._rewards[...] = self._time, self._time
+        self._ends[...] = self._time % 4 == 3
+        return self._seen, self._rewards, self._none, self._ends, {}
+
+
+def test_arrays_that_an_environment_uses_again_are_copied():
+    config = small(stack=2, rows=6)
+    _, replay, *_ = play(config, 1, env=ActionLog(Reused(4)))
+    rows = replay.transitions
+    np.testing.assert_array_equal(np.asarray(replay.frames)[:6, 0, 0], [0, 1, 2, 3, 4, 5])
+    np.testing.assert_array_equal(np.asarray(rows.reward)[:6, 0], [1, 2, 3, 4, 5, 6])
+    np.testing.assert_array_equal(np.asarray(rows.truncated)[:6, 0], [0, 0, 1, 0, 0, 0])
+    np.testing.assert_array_equal(np.asarray(rows.final)[:6, 0], [0, 0, 0, 1, 0, 0])

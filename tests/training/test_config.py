@@ -1,0 +1,95 @@
+import json
+from dataclasses import asdict, replace
+
+import pytest
+
+from delayzero.arguments import UsageError
+from delayzero.learning.config import LearnerConfig
+from delayzero.training.config import TrainConfig, from_dict
+from delayzero.training.presets import PRESETS, compose
+
+from .small import small
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_presets_compose_and_come_back_from_json(name):
+    for names in ([name], [name, "debug"]):
+        config = compose(names)
+        assert from_dict(TrainConfig, json.loads(json.dumps(asdict(config)))) == config
+        assert config.random_interactions >= config.needed_at_start
+    assert config.interactions < 300
+    assert config.env == compose([name]).env
+
+
+def test_presets_are_applied_in_their_order():
+    assert compose([]) == TrainConfig()
+    assert compose(["debug", "cartpole"]).interactions == compose(["cartpole"]).interactions
+    assert compose(["atari-paper"]).search.method == "puct"
+    assert compose(["atari"]).clip_rewards
+
+
+def test_unknown_presets_and_settings_are_refused_with_the_nearest():
+    with pytest.raises(UsageError, match="'cartpol' is no preset; did you mean 'cartpole'"):
+        compose(["cartpol"])
+    with pytest.raises(UsageError, match=r"'interaction' is no setting.*mean 'interactions'"):
+        from_dict(TrainConfig, {"interaction": 3})
+    with pytest.raises(UsageError, match=r"'learner.batchsize'.*mean 'learner.batch_size'"):
+        from_dict(TrainConfig, {"learner": {"batchsize": 3}})
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"envs": 0},
+        {"rows": 0},
+        {"stack": 0},
+        {"interactions": 0},
+        {"final_episodes": 0},
+        {"log_every": 0},
+        {"seed": -1},
+        {"update_ratio": -0.1},
+        {"tail_updates": -1},
+        {"evaluate_every": -1},
+        {"discount": 0.0},
+        {"discount": 1.1},
+        {"max_steps": 0},
+        {"evaluate_max_steps": 0},
+        {"final_max_steps": 0},
+        {"evaluate_episodes": 0},
+    ],
+    ids=lambda changes: "-".join(f"{k}-{v}" for k, v in changes.items()),
+)
+def test_what_cannot_be_is_refused_by_name(changes):
+    (name,) = changes
+    with pytest.raises(ValueError, match=f"^{name} is"):
+        replace(TrainConfig(), **changes)
+
+
+def test_too_little_before_learning_is_refused():
+    config = small()
+    needed = config.needed_at_start
+    assert needed == 2 * 16 + (2 + 3 + 1 + 1) * 4
+    assert replace(config, random_interactions=needed).random_interactions == needed
+    with pytest.raises(ValueError, match=f"type --random-interactions {needed}"):
+        replace(config, random_interactions=needed - 1)
+    with pytest.raises(ValueError, match=r"replay.capacity is 50"):
+        replace(config, replay=replace(config.replay, capacity=50))
+
+
+def test_updates_due():
+    config = replace(
+        TrainConfig(learner=LearnerConfig(batch_size=8)),
+        interactions=1000,
+        random_interactions=300,
+        update_ratio=0.3,
+        tail_updates=5,
+    )
+    assert [config.updates_due(n) for n in (0, 299, 300, 303, 304, 310)] == [0, 0, 0, 0, 1, 3]
+    assert config.updates_due(1000) == config.updates_due(1007) == 210
+    assert config.total_updates == 215
+
+
+def test_the_folder_is_named_after_the_run():
+    assert TrainConfig(env="atari:Pong", seed=3).run_folder == "runs/atari-Pong-seed3"
+    assert TrainConfig(env="delayzero/Identity-v0").run_folder == "runs/delayzero-Identity-v0-seed0"
+    assert TrainConfig(folder="here").run_folder == "here"

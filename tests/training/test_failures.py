@@ -1,0 +1,133 @@
+"""Losses that are not finite, budgets, and rounds."""
+
+import json
+from dataclasses import replace
+
+import gymnasium as gym
+import jax
+import numpy as np
+import pytest
+
+from delayzero.evaluation import episodes
+from delayzero.training import loop
+from delayzero.training.loop import DivergedError, train
+
+from .small import Counting, SharedPrograms, metrics_of, newest, small, stored, trainer
+
+COMMAND = ["delayzero", "train"]
+
+
+@pytest.fixture
+def counting():
+    """Register an environment with options; its name."""
+    name = "delayzero-tests/CountingWith-v0"
+
+    def register(**options):
+        gym.register(name, Counting, kwargs=options)
+        return name
+
+    yield register
+    gym.registry.pop(name, None)
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")], ids=["nan", "inf"])
+def test_a_reward_that_is_not_finite_ends_the_run(bad, counting, tmp_path):
+    """Environments 0 to 3 all give it in their 30th step, after learning began."""
+    env = counting(bad_step=30, bad_reward=bad)
+    folder = tmp_path / "run"
+    config = small(folder, env=env, checkpoint_minutes=0.0, max_steps=None, final_max_steps=None)
+    with pytest.raises(DivergedError, match="not finite") as failed:
+        train(config, COMMAND)
+    told = str(failed.value)
+    update = int(told.split("update ")[1].split(":")[0])
+    assert 0 < update < config.total_updates
+    place = folder / f"failed-batch-{update}.npz"
+    assert str(place) in told
+    with np.load(place) as batch:
+        assert batch["observation"].shape == (16, 1, 2)
+        assert not (np.isfinite(batch["value"]).all() and np.isfinite(batch["prefix"]).all())
+        assert np.isfinite(batch["observation"]).all()
+    kept = stored(folder, "learner")
+    assert f"checkpoint {newest(folder).name} is intact" in told
+    assert 0 < int(kept["updates"]) <= update
+    assert int(kept["failed"]) == -1
+    assert all(np.isfinite(x).all() for x in jax.tree.leaves(kept["variables"]))
+    go_on = trainer(config)
+    go_on._restore()
+    assert go_on.updates == int(kept["updates"])
+    go_on.close()
+    for line in (folder / "metrics.jsonl").read_text().splitlines():
+        json.loads(line, parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))
+
+
+class NotCompiled(SharedPrograms):
+    """Updates that count themselves and do nothing else."""
+
+    def _compile_update(self, learner):
+        return Fake(lambda state, replay, key, count: (
+            state._replace(updates=state.updates + count), replay, {}))  # fmt: skip
+
+    def _compile_sweep(self, learner):
+        return Fake(lambda state, replay, key, position, count: (replay, position))
+
+
+class Fake:
+    def __init__(self, function):
+        self._function = function
+
+    def __call__(self, *args):
+        return self._function(*args)
+
+    def memory_analysis(self):
+        return None
+
+
+@pytest.mark.parametrize(
+    ("ratio", "tail", "rows"), [(0.37, 5, 3), (2.0, 0, 4), (0.0, 3, 5)], ids=str
+)
+def test_updates_are_due_exactly(ratio, tail, rows, tmp_path, monkeypatch):
+    monkeypatch.setattr(loop, "Programs", NotCompiled)
+    config = small(tmp_path / "run", update_ratio=ratio, tail_updates=tail, rows=rows, log_every=1)
+    run = trainer(config)
+    original, seen = run._round, []
+
+    def watched(advance):
+        played = run._collector.interactions < config.interactions
+        original(advance)
+        seen.append((played, run._collector.interactions, run.updates))
+
+    monkeypatch.setattr(run, "_round", watched)
+    monkeypatch.setattr(run, "_conclude", lambda: None)
+    assert run.run()
+    run.close()
+    for played, interactions, updates in seen:
+        if played:
+            assert updates == config.updates_due(interactions)
+    assert 0 <= seen[-1][1] - config.interactions < config.envs
+    assert seen[-1][2] == config.total_updates
+    tail_rounds = [updates for played, _, updates in seen if not played]
+    assert len(tail_rounds) == (0 if tail == 0 else -(-tail // max(1, round(ratio * rows * 4))))
+    assert [line["updates"] for line in metrics_of(tmp_path / "run")] == [u for *_, u in seen]
+
+
+def test_evaluations_on_the_way(tmp_path, monkeypatch):
+    played = []
+
+    class Noted(episodes.Evaluator):
+        def play(self, variables, seed, advance=None):
+            found = super().play(variables, seed, advance)
+            played.append(found)
+            return found
+
+    monkeypatch.setattr(loop, "Evaluator", Noted)
+    monkeypatch.setattr(loop, "Programs", NotCompiled)
+    config = small(
+        tmp_path / "run", evaluate_every=60, evaluate_episodes=1, final_episodes=1, log_every=10_000
+    )
+    train(replace(config, evaluate_max_steps=5, final_max_steps=4), COMMAND)
+    lines = [line for line in metrics_of(tmp_path / "run") if "evaluation/score" in line]
+    assert [line["interactions"] // 60 for line in lines] == [1, 2]
+    assert [found[0].length for found in played] == [5, 5, 4]
+    assert [line["evaluation/score"] for line in lines] == [5.0, 5.0]
+    text = (tmp_path / "run" / "result.json").read_text()
+    json.loads(text, parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))

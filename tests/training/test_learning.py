@@ -1,0 +1,54 @@
+"""Problems so small that an agent which learns at all must solve them."""
+
+import json
+
+import pytest
+
+from delayzero.learning.config import LearnerConfig, ReanalysisConfig
+from delayzero.model import ModelConfig
+from delayzero.planning import SearchConfig
+from delayzero.replay import ReplayConfig
+from delayzero.training.config import TrainConfig
+from delayzero.training.loop import train
+
+
+def quick(env, interactions, folder, seed=0):
+    return TrainConfig(
+        env=env,
+        seed=seed,
+        envs=8,
+        rows=8,
+        discount=0.9,
+        interactions=interactions,
+        random_interactions=200,
+        update_ratio=1.5,
+        final_episodes=16,
+        folder=str(folder),
+        model=ModelConfig(latent=16, width=32, memory=8, support=5),
+        search=SearchConfig(simulations=8),
+        replay=ReplayConfig(priority_exponent=0.0),
+        learner=LearnerConfig(
+            batch_size=32,
+            unroll=2,
+            td_steps=2,
+            prefix_horizon=2,
+            optimiser="adam",
+            learning_rate=1e-2,
+            warmup=20,
+            drop_at=0.7,
+        ),
+        reanalysis=ReanalysisConfig(roots=64, sweep_updates=100),
+    )
+
+
+@pytest.mark.parametrize(
+    ("env", "interactions", "enough"),
+    [("delayzero/Identity-v0", 1500, 7.5), ("delayzero/TwoStepBandit-v0", 1000, 0.95)],
+    ids=["identity", "bandit"],
+)
+def test_toys_are_solved(env, interactions, enough, tmp_path):
+    outcome = train(quick(env, interactions, tmp_path / "run"), ["delayzero", "train"])
+    assert outcome.finished
+    result = json.loads((tmp_path / "run" / "result.json").read_text())
+    assert result["score"] >= enough
+    assert result["updates"] == 1.5 * (interactions - 200)

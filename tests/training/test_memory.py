@@ -1,0 +1,88 @@
+"""A run that does not fit says so, with figures, before anything is played."""
+
+from dataclasses import replace
+
+import pytest
+
+from delayzero.arguments import UsageError
+from delayzero.envs.recording import ActionLog
+from delayzero.training import memory, programs
+from delayzero.training.loop import train
+from delayzero.training.memory import check_fits, frame_bytes, frames_on_host
+from delayzero.training.system import Spaces, build_system, make_training_env
+
+from .small import small
+
+
+@pytest.fixture(scope="module")
+def system():
+    config = small()
+    return build_system(config, Spaces.of(make_training_env(config)))
+
+
+def with_memory(monkeypatch, device, host):
+    for module in (memory, programs):
+        monkeypatch.setattr(module, "device_bytes", lambda: device)
+    monkeypatch.setattr(memory, "host_bytes", lambda: host)
+
+
+def test_the_bytes_of_frames(system):
+    assert frame_bytes(system) == system.replay_rows * 4 * 4 * 4
+
+
+def test_where_frames_stay(system, monkeypatch):
+    needed = frame_bytes(system)
+    with_memory(monkeypatch, round(needed / 0.6) + 1, 0)
+    assert frames_on_host(system) == (False, "")
+    with_memory(monkeypatch, round(needed / 0.6) - 1, needed)
+    on_host, message = frames_on_host(system)
+    assert on_host
+    assert "they stay on the host" in message
+
+
+def test_the_budget_is_the_users_if_one_is_given(system, monkeypatch):
+    needed = frame_bytes(system)
+    with_memory(monkeypatch, 0, 2**40)
+    for gigabytes, expected in ((needed / 1e9, False), (0.99 * needed / 1e9, True), (0.0, True)):
+        replay = replace(system.config.replay, device_gigabytes=gigabytes)
+        config = replace(system.config, replay=replay)
+        assert frames_on_host(replace(system, config=config))[0] is expected
+
+
+def test_frames_that_fit_nowhere(system, monkeypatch):
+    big = replace(system, spaces=replace(system.spaces, shape=(10**6,)))
+    total = frame_bytes(big)
+    with_memory(monkeypatch, 10**9, total - 1)
+    with pytest.raises(UsageError) as refused:
+        frames_on_host(big)
+    assert f"take {total / 1e9:.2f} GB" in str(refused.value)
+    assert "more than the 0.60 GB" in str(refused.value)
+    assert f"the host has {(total - 1) / 1e9:.2f} GB free" in str(refused.value)
+    assert "--replay.capacity" in str(refused.value)
+
+
+def test_check_fits_has_the_figures():
+    check_fits(6 * 10**9, 4 * 10**9, 10 * 10**9)
+    with pytest.raises(UsageError) as refused:
+        check_fits(6 * 10**9, 4 * 10**9 + 1, 10 * 10**9)
+    for words in ("10.00 GB (6.00 GB for", "4.00 GB to compute", "and 10.00 GB are free"):
+        assert words in str(refused.value)
+
+
+def test_too_little_memory_is_told_before_the_first_step(tmp_path, monkeypatch):
+    def never(*_, **__):
+        raise AssertionError("something was played")
+
+    monkeypatch.setattr(ActionLog, "reset", never)
+    monkeypatch.setattr(ActionLog, "step", never)
+    with_memory(monkeypatch, 100_000, 2**40)
+    config = small(tmp_path / "run")
+    with pytest.raises(UsageError, match=r"this run needs .* GB are free; type a smaller"):
+        train(config, ["delayzero"])
+    with_memory(monkeypatch, 1, 1)
+    with pytest.raises(UsageError, match=r"and the host has 0.00 GB free; type --replay.capacity"):
+        train(small(tmp_path / "other"), ["delayzero"])
+    # What the message asks for may be typed: nothing has begun in that folder.
+    changed = replace(config, replay=replace(config.replay, capacity=100))
+    with pytest.raises(UsageError, match=r"this run needs|the host has"):
+        train(changed, ["delayzero"])

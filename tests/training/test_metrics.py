@@ -1,0 +1,71 @@
+import json
+import math
+
+import numpy as np
+import pytest
+
+from delayzero.training.metrics import COLLAPSED, MetricsLog, collapse_warning
+
+
+def lines_of(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+@pytest.fixture
+def log(tmp_path):
+    log = MetricsLog(tmp_path / "metrics.jsonl", tmp_path / "events")
+    yield log
+    log.close()
+
+
+def test_lines_are_json_whatever_is_written(log, tmp_path):
+    values = {"count": np.int32(3), "steps": np.array([1.5, 2.5], np.float32), "word": "x"}
+    log.write(7, {**values, "flag": True, "none": None, "nan": float("nan")})
+    (line,) = lines_of(tmp_path / "metrics.jsonl")
+    assert line == {
+        **{"interactions": 7, "count": 3, "steps": [1.5, 2.5], "word": "x"},
+        **{"flag": True, "none": None, "nan": "nan"},
+    }
+
+
+def test_what_is_not_finite_in_a_list_can_be_written(log, tmp_path):
+    log.write(1, {"steps": np.array([1.0, np.nan, np.inf])})
+    assert lines_of(tmp_path / "metrics.jsonl")[0]["steps"] == [1.0, "nan", "inf"]
+
+
+def test_positions_after_a_rewind(log, tmp_path):
+    log.write(1, {"a": 1})
+    position = log.position()
+    log.write(2, {"a": 2})
+    log.rewind(position)
+    assert log.position() == position
+    log.write(3, {"a": 3})
+    assert [line["interactions"] for line in lines_of(tmp_path / "metrics.jsonl")] == [1, 3]
+    assert log.position() == (tmp_path / "metrics.jsonl").stat().st_size
+
+
+def test_positions_of_a_log_that_is_opened_again(log, tmp_path):
+    for i in range(5):
+        log.write(i, {"a": i})
+    third = sum(len(s) for s in (tmp_path / "metrics.jsonl").read_text().splitlines(True)[:3])
+    again = MetricsLog(tmp_path / "metrics.jsonl", tmp_path / "events")
+    again.rewind(third)
+    assert again.position() == third
+    again.write(9, {"a": 9})
+    again.close()
+    assert [line["interactions"] for line in lines_of(tmp_path / "metrics.jsonl")] == [0, 1, 2, 9]
+
+
+@pytest.mark.parametrize("actions", [2, 6, 18])
+def test_the_collapse_warning(actions):
+    largest = math.log(actions)
+    assert collapse_warning(largest, actions) is None
+    assert collapse_warning(COLLAPSED * largest * 1.001, actions) is None
+    warning = collapse_warning(COLLAPSED * largest * 0.999, actions)
+    assert "5.0 % of the largest possible" in warning
+    assert "--search.q-floor" in warning
+    assert collapse_warning(0.0, actions) is not None
+
+
+def test_one_action_is_no_collapse():
+    assert collapse_warning(0.0, 1) is None

@@ -1,0 +1,295 @@
+"""A run is a function of its configuration, however often it is interrupted."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import gymnasium as gym
+import jax
+import numpy as np
+import pytest
+
+from delayzero.cli import main
+from delayzero.training import loop
+from delayzero.training.loop import train
+
+from .small import (
+    CACHE,
+    Counting,
+    Crash,
+    act_after,
+    assert_same_runs,
+    crash_after,
+    equal_trees,
+    metrics_of,
+    newest,
+    progress_of,
+    small,
+    stored,
+    trainer,
+)
+
+COMMAND = ["delayzero", "train", "test"]
+
+
+def options_of(config):
+    """The command line of a small run."""
+    return [
+        *("train", "cartpole", "debug", "--folder", config.folder),
+        *("--interactions", str(config.interactions), "--learner.target-period", "3"),
+        *("--reanalysis.roots", "24", "--reanalysis.sweep-updates", "11"),
+        *("--replay.priority-exponent", "0.6", "--checkpoint-minutes", "0"),
+        *("--model.latent", "8", "--model.width", "16", "--model.memory", "8"),
+        *("--model.support", "10", "--model.channels", "8", "--model.head", "8"),
+    ]
+
+
+def test_the_same_seed_gives_the_same_run(whole_run, tmp_path):
+    train(small(tmp_path / "again", checkpoint_minutes=0.0), COMMAND)
+    assert_same_runs(whole_run, tmp_path / "again")
+    made = progress_of(whole_run)
+    assert made["sweeps"] >= 3
+    assert made["position"] > 0
+    assert 0 < made["sweep_credit"] < 1
+    priority = np.asarray(stored(whole_run, "replay")["priority"])
+    assert len(np.unique(priority)) > 20
+
+
+def test_another_seed_gives_another_run(whole_run, tmp_path):
+    train(small(tmp_path / "other", seed=1), COMMAND)
+    for part in ("learner", "replay", "collector"):
+        assert not equal_trees(stored(whole_run, part), stored(tmp_path / "other", part))
+
+
+def test_a_killed_process_goes_on(whole_run, tmp_path, compile_cache):
+    config = small(tmp_path / "killed")
+    cache = {"JAX_COMPILATION_CACHE_DIR": compile_cache}
+    cache |= {name.upper(): str(value) for name, value in CACHE.items()}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "delayzero", *options_of(config)],
+        env={**os.environ, **cache},
+        stderr=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+    )
+    deadline = time.monotonic() + 120
+    checkpoints = tmp_path / "killed" / "checkpoints"
+    while time.monotonic() < deadline and process.poll() is None:
+        steps = [int(p.name) for p in checkpoints.glob("*") if p.name.isdigit()]
+        if any(steps) and metrics_exist(config.folder):
+            break
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    assert process.wait(30) == -signal.SIGKILL, "it ended before it was killed"
+    assert not (tmp_path / "killed" / "result.json").exists()
+    at = progress_of(tmp_path / "killed")["actions"]
+    assert 0 < at < progress_of(whole_run)["actions"]
+    assert main(options_of(config)) == 0
+    assert_same_runs(whole_run, tmp_path / "killed")
+    assert len((tmp_path / "killed" / "command.txt").read_text().splitlines()) == 2
+
+
+def metrics_exist(folder):
+    try:
+        return len(metrics_of(folder)) >= 3
+    except (OSError, ValueError):
+        return False
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["int", "term"])
+def test_a_signal_stops_after_the_round_with_a_checkpoint(
+    number, whole_run, tmp_path, monkeypatch, capsys
+):
+    options = options_of(small(tmp_path / "run"))
+    options[options.index("--checkpoint-minutes") + 1] = "1000"
+    before = signal.getsignal(number)
+    act_after(monkeypatch, 33, lambda: signal.raise_signal(number))
+    assert main(options) == 130
+    assert "the same command goes on" in capsys.readouterr().err
+    assert progress_of(tmp_path / "run")["actions"] == 36, "the round is played to its end"
+    assert signal.getsignal(number) == before
+    assert not (tmp_path / "run" / "result.json").exists()
+    assert main(options) == 0
+    assert_same_runs(whole_run, tmp_path / "run")
+
+
+def test_a_second_signal_stops_at_once(tmp_path, monkeypatch):
+    def twice():
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+
+    act_after(monkeypatch, 5, twice)
+    assert main(options_of(small(tmp_path / "run"))) == 130
+    assert progress_of(tmp_path / "run")["actions"] == 4
+
+
+def test_many_crashes_at_any_time(whole_run, tmp_path, monkeypatch):
+    config = small(tmp_path / "run", checkpoint_minutes=0.0)
+    for steps in (10, 29, 38):
+        crash_after(monkeypatch, steps)
+        with pytest.raises(Crash):
+            train(config, COMMAND)
+    assert 36 <= progress_of(tmp_path / "run")["actions"] < progress_of(whole_run)["actions"]
+    assert train(config, COMMAND).finished
+    assert_same_runs(whole_run, tmp_path / "run")
+
+
+def test_a_crash_before_the_first_checkpoint_leaves_no_lines(whole_run, tmp_path, monkeypatch):
+    config = small(tmp_path / "run")
+    crash_after(monkeypatch, 30)
+    with pytest.raises(Crash):
+        train(config, COMMAND)
+    assert metrics_of(tmp_path / "run")
+    assert train(config, COMMAND).finished
+    assert_same_runs(whole_run, tmp_path / "run")
+
+
+def test_lines_are_written_once_where_checkpoints_fall_between_them(tmp_path, monkeypatch):
+    """A crash after lines, a resumed run that saves before it writes, and another crash."""
+    config = small(tmp_path / "run", log_every=48, final_episodes=1)
+    assert train(replace(config, folder=str(tmp_path / "whole")), COMMAND).finished
+    every_round = replace(config, checkpoint_minutes=0.0)
+    crash_after(monkeypatch, 9)  # the checkpoint is at 8 rows, 32 interactions
+    with pytest.raises(Crash):
+        train(every_round, COMMAND)
+    crash_after(monkeypatch, 8 + 10)  # without a checkpoint on the way, at 72 interactions
+    with pytest.raises(Crash):
+        train(config, COMMAND)
+    assert len(metrics_of(tmp_path / "run")) == 1
+    crash_after(monkeypatch, 8 + 4 + 3)  # saves at 12 rows, before the line at 48 or just with it
+    with pytest.raises(Crash):
+        train(every_round, COMMAND)
+    assert train(config, COMMAND).finished
+    assert_same_runs(tmp_path / "whole", tmp_path / "run")
+
+
+def test_metrics_of_rounds_without_updates_are_the_same(tmp_path, monkeypatch):
+    """Few updates: most lines repeat the metrics of the last one."""
+    config = small(tmp_path / "run", update_ratio=0.02, final_episodes=1)
+    assert train(replace(config, folder=str(tmp_path / "whole")), COMMAND).finished
+    first_update = next(
+        i for i, line in enumerate(metrics_of(tmp_path / "whole")) if "loss" in line
+    )
+    lines = metrics_of(tmp_path / "whole")
+    assert lines[first_update]["updates"] == lines[first_update + 1]["updates"]
+    steps = None
+    for row in range(4, 200, 4):  # stop right after the round of the first update
+        if row * 4 >= lines[first_update]["interactions"]:
+            steps = row + 4
+            break
+    crash_after(monkeypatch, steps)
+    with pytest.raises(Crash):
+        train(replace(config, checkpoint_minutes=0.0), COMMAND)
+    assert train(config, COMMAND).finished
+    assert_same_runs(tmp_path / "whole", tmp_path / "run")
+
+
+def test_minatar_with_frames_on_the_host(tmp_path, monkeypatch, capsys):
+    """Its state cannot be saved: the actions are played again."""
+    base = small(presets=("minatar", "debug"), env="minatar:breakout", stack=2, final_episodes=1)
+    base = replace(
+        base,
+        model=replace(base.model, kind="mlp"),
+        replay=replace(base.replay, device_gigabytes=0.0),
+    )
+    assert train(replace(base, folder=str(tmp_path / "whole")), COMMAND).finished
+    assert "they stay on the host" in capsys.readouterr().err
+    config = replace(base, folder=str(tmp_path / "run"), checkpoint_minutes=0.0)
+    crash_after(monkeypatch, 35)
+    with pytest.raises(Crash):
+        train(config, COMMAND)
+    assert train(config, COMMAND).finished
+    assert "did not come back" not in capsys.readouterr().err
+    assert_same_runs(tmp_path / "whole", tmp_path / "run")
+    frames = np.asarray(stored(tmp_path / "run", "replay")["frames"])
+    assert frames.shape[2:] == (10, 10, 4)
+    assert frames.any(axis=(2, 3, 4))[:40].all()
+
+
+@pytest.fixture
+def forgetful():
+    """The name of an environment that cannot be brought back."""
+    name = "delayzero-tests/Forgetful-v0"
+    gym.register(name, Counting, kwargs={"unseeded": True, "length": 9})
+    yield name
+    del gym.registry[name]
+
+
+def interrupted_forgetful(env, folder, monkeypatch, capsys):
+    config = small(folder, env=env, checkpoint_minutes=0.0, max_steps=None, final_max_steps=None)
+    crash_after(monkeypatch, 33)
+    with pytest.raises(Crash):
+        train(config, COMMAND)
+    at = progress_of(folder)["actions"]
+    capsys.readouterr()
+    return config, at
+
+
+def test_what_cannot_be_brought_back_is_begun_again(forgetful, tmp_path, monkeypatch, capsys):
+    config, at = interrupted_forgetful(forgetful, tmp_path / "run", monkeypatch, capsys)
+    assert train(config, COMMAND).finished
+    shown = capsys.readouterr().err
+    assert "did not come back to where it was: episodes in flight are restarted" in shown
+    replay = stored(tmp_path / "run", "replay")
+    rows = {name: np.asarray(x) for name, x in replay["transitions"].items()}
+    length, frames = int(replay["length"]), np.asarray(replay["frames"])
+    assert rows["first"][at].all()
+    assert (frames[at, :, 1] == 0).all()
+    assert not (frames[at - 1, :, 1] == 9).all(), "the episodes were in flight"
+    # Whatever begins comes after something that ended, which a transition said.
+    np.testing.assert_array_equal(rows["first"][1:length], rows["final"][: length - 1])
+    inner = rows["final"][1:length] & ~rows["first"][1:length]
+    ended = (rows["terminated"] | rows["truncated"])[: length - 1]
+    np.testing.assert_array_equal(ended & ~rows["final"][: length - 1], inner)
+    # A row follows its predecessor in its own episode.
+    same = ~rows["first"][1:length]
+    step = frames[1:length] - frames[: length - 1]
+    np.testing.assert_array_equal(step[same], np.broadcast_to([0.0, 1.0], step[same].shape))
+
+
+def test_checkpoints_go_on_after_environments_began_again(forgetful, tmp_path, monkeypatch, capsys):
+    config, at = interrupted_forgetful(forgetful, tmp_path / "run", monkeypatch, capsys)
+    crash_after(monkeypatch, at + 9)  # the log is played again first
+    with pytest.raises(Crash):
+        train(config, COMMAND)
+    assert int(stored(tmp_path / "run", "replay")["length"]) == at + 8
+    assert train(config, COMMAND).finished
+    final = stored(tmp_path / "run", "learner")
+    assert int(final["updates"]) == config.total_updates
+
+
+def test_a_resumed_run_keeps_one_replay(tmp_path, monkeypatch):
+    config = small(tmp_path / "run", checkpoint_minutes=0.0)
+    crash_after(monkeypatch, 33)
+    with pytest.raises(Crash):
+        train(config, COMMAND)
+    resumed = trainer(config)
+    resumed._restore()
+    shape = resumed.replay.frames.shape
+    alive = [a for a in jax.live_arrays() if a.shape == shape and not a.is_deleted()]
+    resumed.close()
+    mine = [a for a in alive if a is not resumed.replay.frames]
+    held = resumed._programs._replay
+    assert held is None or not any(a is held.frames for a in mine)
+
+
+def test_a_run_killed_in_its_last_evaluation_is_evaluated_again(whole_run, tmp_path, monkeypatch):
+    config = small(tmp_path / "run")
+    original = loop.Trainer._conclude
+
+    def crash(self):
+        raise Crash
+
+    monkeypatch.setattr(loop.Trainer, "_conclude", crash)
+    with pytest.raises(Crash):
+        train(config, COMMAND)
+    step = newest(tmp_path / "run")
+    monkeypatch.setattr(loop.Trainer, "_conclude", original)
+    assert train(config, COMMAND).finished
+    assert newest(tmp_path / "run") == step
+    assert_same_runs(whole_run, tmp_path / "run")
+    scores = json.loads((tmp_path / "run" / "result.json").read_text())["scores"]
+    assert scores == json.loads((whole_run / "result.json").read_text())["scores"]

@@ -1,0 +1,140 @@
+import json
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from delayzero.arguments import UsageError
+from delayzero.training.config import TrainConfig
+from delayzero.training.loop import train
+from delayzero.training.run_folder import RunFolder, command_line
+
+from .small import metrics_of, small
+
+PROMISED = {
+    *("interactions", "updates", "seconds", "loss", "gradient/norm", "learning_rate"),
+    *("policy/target_entropy", "policy/network_entropy", "value/target", "value/network"),
+    *("value/error", "prefix/error", "consistency/cosine", "target/age"),
+    *("loss/policy", "loss/value", "loss/prefix", "loss/consistency"),
+    *("seconds/acting", "seconds/sweeping", "seconds/updating", "seconds/evaluating"),
+}
+
+
+def test_what_a_run_leaves(whole_run):
+    config = small(whole_run)
+    assert RunFolder(whole_run).config() == config
+    assert (whole_run / "command.txt").read_text() == "delayzero train 'two words'\n"
+    versions = json.loads((whole_run / "versions.json").read_text())
+    assert {"delayzero", "python", "jax", "numpy", "commit", "device"} <= set(versions)
+    result = json.loads((whole_run / "result.json").read_text())
+    episodes = [json.loads(s) for s in (whole_run / "episodes.jsonl").read_text().splitlines()]
+    assert result["scores"] == [episode["score"] for episode in episodes]
+    assert result["score"] == pytest.approx(sum(result["scores"]) / config.final_episodes)
+    assert result["updates"] == config.total_updates
+    assert 0 <= result["interactions"] - config.interactions < config.envs
+    assert result["versions"] == versions
+
+
+def test_every_line_of_metrics_has_what_was_promised(whole_run):
+    lines = [json.loads(s) for s in (whole_run / "metrics.jsonl").read_text().splitlines()]
+    learned = [line for line in lines if line["updates"]]
+    assert len(lines) > len(learned) >= 5
+    config = small()
+    for line in learned:
+        assert set(line) >= PROMISED
+        assert len(line["value/error"]) == config.learner.unroll + 1
+        assert len(line["prefix/error"]) == config.learner.unroll
+        assert 0 <= line["target/age"] <= line["updates"]
+        assert 0 < line["policy/target_entropy"] < 0.7
+    assert all("selfplay/score" in line for line in learned)
+    assert [line["interactions"] for line in lines] == sorted(
+        line["interactions"] for line in lines
+    )
+    # The exact number of updates at every moment, and the tail at the end.
+    for line in lines[:-1]:
+        assert line["updates"] == config.updates_due(line["interactions"])
+    assert lines[-1]["updates"] == config.total_updates
+
+
+def test_tensorboard_reads_the_same(whole_run):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    events = EventAccumulator(str(whole_run / "tensorboard"))
+    events.Reload()
+    tags = set(events.Tags()["scalars"])
+    assert PROMISED - {"interactions", "value/error", "prefix/error", "consistency/cosine"} <= tags
+    assert {"value/error_0", "value/error_2", "prefix/error_1"} <= tags
+    losses = [
+        (line["interactions"], line["loss"]) for line in metrics_of(whole_run) if "loss" in line
+    ]
+    read = [(event.step, event.value) for event in events.Scalars("loss")]
+    assert [step for step, _ in read] == [step for step, _ in losses]
+    assert [value for _, value in read] == pytest.approx([value for _, value in losses], rel=1e-6)
+
+
+def test_a_finished_run_says_so(whole_run, capsys):
+    before = (whole_run / "metrics.jsonl").read_bytes()
+    outcome = train(small(whole_run), ["delayzero", "train", "two words"])
+    assert outcome.finished
+    assert "is finished; its result is in" in capsys.readouterr().err
+    assert (whole_run / "metrics.jsonl").read_bytes() == before
+    (whole_run / "command.txt").write_text("delayzero train 'two words'\n")
+
+
+def opened(folder, config):
+    run = RunFolder(folder)
+    run.open(config, ["delayzero"])
+    run._lock.close()
+
+
+def test_other_settings_are_refused_by_name(tmp_path):
+    config = small(tmp_path)
+    opened(tmp_path, config)
+    (tmp_path / "checkpoints" / "5").mkdir(parents=True)
+    other = replace(config, envs=8, learner=replace(config.learner, learning_rate=0.5))
+    with pytest.raises(
+        UsageError, match=r"envs 4 \(now 8\), learner.learning_rate 0.004 \(now 0.5"
+    ):
+        RunFolder(tmp_path).open(other, ["delayzero"])
+    assert RunFolder(tmp_path).config() == config
+    free = replace(config, log_every=99, checkpoint_minutes=1.0, folder="elsewhere")
+    opened(tmp_path, free)
+    assert RunFolder(tmp_path).config() == free
+    assert (tmp_path / "command.txt").read_text() == "delayzero\n" * 2
+
+
+def test_two_processes_are_refused(tmp_path):
+    code = (
+        "import sys, pathlib\n"
+        "from delayzero.training.run_folder import RunFolder\n"
+        "from delayzero.training.config import TrainConfig\n"
+        "run = RunFolder(pathlib.Path(sys.argv[1]))\n"
+        "run.open(TrainConfig(), ['other'])\n"
+        "print('open', flush=True)\n"
+        "sys.stdin.read()\n"
+    )
+    other = subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert other.stdout.readline() == "open\n"
+        with pytest.raises(UsageError, match="a run is going on in"):
+            RunFolder(tmp_path).open(TrainConfig(), ["mine"])
+    finally:
+        other.communicate(timeout=30)
+    opened(tmp_path, TrainConfig())
+    assert (tmp_path / "command.txt").read_text() == "other\ndelayzero\n"
+
+
+def test_a_folder_without_a_run(tmp_path):
+    with pytest.raises(UsageError, match="holds no run"):
+        RunFolder(tmp_path / "nowhere").config()
+
+
+def test_the_command_line_is_what_one_types(monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["/somewhere/__main__.py", "train", "cartpole"])
+    assert command_line() == ["delayzero", "train", "cartpole"]
