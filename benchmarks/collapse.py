@@ -2,11 +2,11 @@
 
     python benchmarks/collapse.py --seeds 0 1 2 > results/collapse.json
 
-In MountainCar every step costs 1 until the goal, which random play hardly ever finds: all actions
-are equal at first, and whatever the search prefers is noise. Each variant changes one thing, or
-several. Printed are the entropy of the policy targets as a share of the largest possible, at
-several numbers of updates, and the final score. A policy that has collapsed teaches itself the
-noise, and tries nothing else.
+The problem is MountainCar with a reward of 1 at the goal and nothing before it, which random play
+hardly ever finds: all actions are equal at first, and whatever the search prefers is noise of the
+untrained network. Each variant changes one thing, or several. Printed are the entropy of the policy
+targets as a share of the largest possible, at several numbers of updates, and the final score. A
+policy that has collapsed has taught itself the noise, and tries little else.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 from parts import report
 
 from delayzero.planning import SearchConfig
@@ -28,6 +29,7 @@ from delayzero.training.loop import train
 from delayzero.training.presets import compose
 
 ACTIONS = 3
+ENV = "delayzero/SparseMountainCar-v0"
 STRETCHED: dict[str, Any] = {"q_range": "node", "q_floor": 1e-8}  # as mctx has it by default
 VARIANTS: dict[str, dict[str, Any]] = {
     "tree, floor 0.01": {},
@@ -41,13 +43,25 @@ VARIANTS: dict[str, dict[str, Any]] = {
 }
 
 
+def sparse_mountain_car(**kwargs: Any) -> gym.Env[Any, Any]:
+    """MountainCar where only the goal counts: each step's cost of 1 is given back."""
+    env = gym.make("MountainCar-v0", disable_env_checker=True, **kwargs).unwrapped
+    return _OnlyTheGoal(env)
+
+
+class _OnlyTheGoal(gym.Wrapper[Any, Any, Any, Any]):
+    def step(self, action: Any) -> Any:
+        observation, _, terminated, truncated, info = self.env.step(action)
+        return observation, float(terminated), terminated, truncated, info
+
+
 def config_of(changes: dict[str, Any], seed: int, folder: str, updates: int) -> TrainConfig:
     changes = dict(changes)
     random_interactions = changes.pop("random_interactions", 500)
     search = replace(SearchConfig(simulations=16, considered_actions=ACTIONS), **changes)
     return replace(
         compose(["cartpole"]),
-        env="MountainCar-v0",
+        env=ENV,
         seed=seed,
         random_interactions=random_interactions,
         interactions=random_interactions + 2 * updates,
@@ -71,6 +85,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--updates", type=int, default=2000)
     options = parser.parse_args()
+    gym.register(ENV, sparse_mountain_car, max_episode_steps=200)
     at = [options.updates * i // 4 for i in (1, 2, 3, 4)]
     figures: dict[str, Any] = {}
     for name, changes in VARIANTS.items():

@@ -104,14 +104,14 @@ class Evaluator:
         return [episode for mine in played for episode in mine]
 
 
-def summary(episodes: Sequence[Episode]) -> dict[str, float]:
-    """The mean score, its standard error, the extremes, and the mean length."""
+def summary(episodes: Sequence[Episode]) -> dict[str, Any]:
+    """The mean score, its standard error (None for one episode), the extremes, the mean length."""
     scores = np.array([episode.score for episode in episodes])
-    spread = scores.std(ddof=1) / math.sqrt(len(scores)) if len(scores) > 1 else math.nan
+    spread = scores.std(ddof=1) / math.sqrt(len(scores)) if len(scores) > 1 else None
     return {
         "episodes": len(scores),
         "score": float(scores.mean()),
-        "standard_error": float(spread),
+        "standard_error": spread if spread is None else float(spread),
         "lowest": float(scores.min()),
         "highest": float(scores.max()),
         "length": float(np.mean([episode.length for episode in episodes])),

@@ -23,7 +23,10 @@ class Checkpoints:
 
     def __init__(self, folder: Path) -> None:
         options = ocp.CheckpointManagerOptions(
-            max_to_keep=1, create=True, enable_async_checkpointing=False
+            max_to_keep=1,
+            create=True,
+            cleanup_tmp_directories=True,
+            enable_async_checkpointing=False,
         )
         self._manager = ocp.CheckpointManager(folder.absolute(), options=options)
 

@@ -125,9 +125,9 @@ class Collector:
             "first": first,
             "final": final,
             "action": action,
-            "reward": np.asarray(reward, np.float32),
+            "reward": np.array(reward, np.float32),
             "terminated": outcome.terminated | life_lost,
-            "truncated": outcome.truncated,
+            "truncated": np.array(outcome.truncated),
         }
         self.interactions += int(np.sum(~final))
         ended = outcome.terminated | outcome.truncated

@@ -76,8 +76,12 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be, and say what to type."""
-        for name in ("envs", "rows", "stack", "interactions", "final_episodes", "log_every"):
-            if getattr(self, name) < 1:
+        for name in (
+            *("envs", "rows", "stack", "interactions", "log_every"),
+            *("evaluate_episodes", "final_episodes"),
+            *("max_steps", "evaluate_max_steps", "final_max_steps"),
+        ):
+            if getattr(self, name) is not None and getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; it should be at least 1")
         for name in ("seed", "update_ratio", "tail_updates", "evaluate_every"):
             if getattr(self, name) < 0:

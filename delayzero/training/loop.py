@@ -29,7 +29,7 @@ from delayzero.replay import Replay, arrays_of, cut_off, with_arrays
 from delayzero.training.checkpoint import Checkpoints
 from delayzero.training.collector import Collector, Finished
 from delayzero.training.config import TrainConfig
-from delayzero.training.metrics import MetricsLog, collapse_warning
+from delayzero.training.metrics import MetricsLog, collapse_warning, plain
 from delayzero.training.programs import Programs
 from delayzero.training.run_folder import RunFolder, versions
 from delayzero.training.system import (
@@ -73,19 +73,21 @@ def train(config: TrainConfig, command: Sequence[str]) -> Outcome:
         DivergedError: The loss was not finite.
     """
     folder = RunFolder(Path(config.run_folder))
-    folder.open(config, command)
-    if folder.result.exists():
-        _say(f"{folder.path} is finished; its result is in {folder.result}")
-        return Outcome(True, folder.path)
-    env = ActionLog(make_training_env(config))
-    system = build_system(config, Spaces.of(env))
-    trainer = Trainer(system, env, folder)
+    env = ActionLog(make_training_env(config))  # first: a typing error should leave no folder
     try:
-        finished = trainer.run()
+        system = build_system(config, Spaces.of(env))
+        folder.open(config, command)
+        if folder.result.exists():
+            _say(f"{folder.path} is finished; its result is in {folder.result}")
+            return Outcome(True, folder.path)
+        trainer = Trainer(system, env, folder)
+        try:
+            return Outcome(trainer.run(), folder.path)
+        finally:
+            trainer.close()
     finally:
-        trainer.close()
         env.close()
-    return Outcome(finished, folder.path)
+        folder.close()
 
 
 class Trainer:
@@ -121,6 +123,7 @@ class Trainer:
         """Go on until the budget is spent (True) or a signal asks to stop (False)."""
         config = self._system.config
         if self._checkpoints.latest() is None:
+            self._log.rewind(0)
             self._collector.begin()
         else:
             self._restore()
@@ -226,7 +229,7 @@ class Trainer:
         last = "there is no checkpoint yet" if kept is None else f"checkpoint {kept} is intact"
         raise DivergedError(
             f"update {update}: the loss or its gradient is not finite; its batch is in {place}, "
-            f"{last}; try a smaller --learner.learning-rate"
+            f"{last}; try a smaller --learner.learning-rate in another --folder"
         )
 
     def _write_metrics(self) -> None:
@@ -272,7 +275,7 @@ class Trainer:
         self._log.write(self._collector.interactions, values)
         _say(
             f"{self._collector.interactions} interactions, {self.updates} updates: score "
-            f"{result['score']:.1f} ± {result['standard_error']:.1f} ({self._elapsed():.0f} s)"
+            f"{_score(result)} ({self._elapsed():.0f} s)"
         )
 
     def _elapsed(self) -> float:
@@ -301,7 +304,7 @@ class Trainer:
         }
         self._folder.result.write_text(json.dumps(result, indent=2) + "\n")
         _say(
-            f"score {result['score']:.1f} ± {result['standard_error']:.1f} over "
+            f"score {_score(result)} over "
             f"{config.final_episodes} episodes, {trained:.0f} s of training; {self._folder.result}"
         )
 
@@ -323,6 +326,7 @@ class Trainer:
             "recent": [tuple(episode) for episode in self._recent],
             "seconds": self._elapsed(),
             "times": self._times,
+            "metrics": {name: plain(value) for name, value in self._metrics.items()},
             "metrics_bytes": self._log.position(),
         }
         if self._checkpoints.latest() != self._rounds:
@@ -348,6 +352,7 @@ class Trainer:
         self._sweep_credit = made["sweep_credit"]
         self._recent = [Finished(*episode) for episode in made["recent"]]
         self._seconds, self._times = made["seconds"], dict(made["times"])
+        self._metrics = made["metrics"]
         self._log.rewind(made["metrics_bytes"])
         self._restore_environments({**made, "actions": parts["collector"]["actions"]})
         _say(f"going on from {self._collector.interactions} interactions, {self.updates} updates")
@@ -375,6 +380,11 @@ class Trainer:
 
 def _signals() -> tuple[signal.Signals, ...]:
     return (signal.SIGINT, signal.SIGTERM)
+
+
+def _score(result: dict[str, Any]) -> str:
+    spread = result["standard_error"]
+    return f"{result['score']:.1f}" + ("" if spread is None else f" ± {spread:.1f}")
 
 
 def _say(text: str) -> None:

@@ -35,15 +35,16 @@ class MetricsLog:
             step: Interactions.
             values: Numbers, strings, or arrays with an entry for each unrolled step.
         """
-        plain = {name: _plain(value) for name, value in values.items()}
-        self._lines.write(json.dumps({"interactions": step, **plain}) + "\n")
+        line = {name: plain(value) for name, value in values.items()}
+        self._lines.write(json.dumps({"interactions": step, **line}) + "\n")
         self._lines.flush()
         numbers: dict[str, float] = {}
-        for name, value in plain.items():
+        for name, value in line.items():
             if isinstance(value, list):
                 numbers |= {f"{name}_{i}": entry for i, entry in enumerate(value)}
-            elif isinstance(value, (int, float)):
+            else:
                 numbers[name] = value
+        numbers = {k: v for k, v in numbers.items() if isinstance(v, (int, float))}
         summary = self._summary.Summary(
             value=[self._summary.Summary.Value(tag=k, simple_value=v) for k, v in numbers.items()]
         )
@@ -53,7 +54,7 @@ class MetricsLog:
     def position(self) -> int:
         """The bytes written so far."""
         self._lines.flush()
-        return self._lines.tell()
+        return self._path.stat().st_size  # tell() does not know of a rewind
 
     def rewind(self, position: int) -> None:
         """Forget the lines after a position: a resumed run writes them again."""
@@ -77,7 +78,7 @@ def collapse_warning(target_entropy: float, num_actions: int) -> str | None:
     )
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Numbers and lists of numbers that JSON knows."""
     if isinstance(value, (str, bool)) or value is None:
         return value
@@ -85,4 +86,4 @@ def _plain(value: Any) -> Any:
     if array.ndim == 0:
         number = array.item()
         return number if isinstance(number, int) or math.isfinite(number) else str(number)
-    return [_plain(entry) for entry in array]
+    return [plain(entry) for entry in array]

@@ -60,8 +60,10 @@ class Programs:
         return state
 
     def first_replay(self) -> Replay:
-        """The empty replay."""
-        return self._replay
+        """The empty replay, once: keeping it here too would take its memory twice."""
+        replay = self._replay
+        del self._replay
+        return replay
 
     def _new_learner(self) -> LearnerState:
         key = run_key(self._system.config.seed, STREAM_WEIGHTS)

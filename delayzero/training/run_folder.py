@@ -65,12 +65,17 @@ class RunFolder:
         except OSError:
             raise UsageError(f"a run is going on in {self.path}; wait for it to end") from None
         settings = self.path / "config.json"
-        if settings.exists():
+        if settings.exists() and self._has_begun():
             self._check_same(config)
         settings.write_text(json.dumps(asdict(config), indent=2) + "\n")
         with (self.path / "command.txt").open("a") as lines:
             lines.write(shlex.join(command) + "\n")
         (self.path / "versions.json").write_text(json.dumps(versions(), indent=2) + "\n")
+
+    def close(self) -> None:
+        """Let others open it."""
+        if self._lock is not None:
+            self._lock.close()
 
     def config(self) -> TrainConfig:
         """The configuration of the run that the folder holds."""
@@ -78,6 +83,11 @@ class RunFolder:
         if not settings.exists():
             raise UsageError(f"{self.path} holds no run; type: delayzero train --help")
         return from_dict(TrainConfig, json.loads(settings.read_text()))
+
+    def _has_begun(self) -> bool:
+        """Whether there is something to go on with."""
+        made = self.checkpoints.glob("*") if self.checkpoints.exists() else ()
+        return self.result.exists() or any(path.name.isdigit() for path in made)
 
     def _check_same(self, config: TrainConfig) -> None:
         before, now = _flat(asdict(self.config())), _flat(asdict(config))

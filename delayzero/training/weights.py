@@ -24,8 +24,8 @@ def load_weights(run: Path) -> tuple[System, Any]:
     env = make_training_env(config)
     system = build_system(config, Spaces.of(env))
     env.close()
-    checkpoints = Checkpoints(folder.checkpoints)
-    if checkpoints.latest() is None:
+    checkpoints = Checkpoints(folder.checkpoints) if folder.checkpoints.exists() else None
+    if checkpoints is None or checkpoints.latest() is None:
         raise UsageError(f"{run} has no checkpoint yet; go on with its training first")
     key = jax.random.key(0)
     example = jax.eval_shape(system.learner.init, key, system.example())

@@ -9,6 +9,8 @@ from delayzero.agents import act, first_stack
 from delayzero.model import ModelConfig, build_model
 from delayzero.planning import Planner, SearchConfig
 
+from ..training.small import stirred
+
 ENVS, STACK, SIZE, ACTIONS = 3, 4, 2, 3
 
 
@@ -21,7 +23,7 @@ def agent():
     example = jnp.zeros((1, STACK, SIZE))
     variables = model.init(jax.random.key(0), example, jnp.zeros(1, jnp.int32), method="everything")
     calm = jax.jit(functools.partial(act, planner, explore=False))
-    return planner, variables, calm
+    return planner, stirred(variables), calm
 
 
 def test_stacks_belong_to_their_own_environments(agent):
@@ -57,7 +59,9 @@ def test_the_search_sees_the_stack(agent):
     expected = search(stack)
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
-    changed, _ = calm(variables, old + 1, frames, first, key)
+    changed, other = calm(variables, old + 1, frames, first, key)
+    same = np.asarray(found.network_value) == np.asarray(other.network_value)
+    np.testing.assert_array_equal(same, first)
     np.testing.assert_array_equal(changed[0], stack[0])
     assert (np.asarray(changed)[1:, :-1] != np.asarray(stack)[1:, :-1]).all()
 

@@ -12,7 +12,7 @@ from delayzero.evaluation import Episode, Evaluator, episodes, summary
 from delayzero.evaluation.episodes import SEED
 from delayzero.training.system import Spaces, build_system, make_training_env
 
-from ..training.small import small
+from ..training.small import small, stirred
 
 
 class Fated(gym.Env):
@@ -58,12 +58,12 @@ def made():
     env = make_training_env(config)
     system = build_system(config, Spaces.of(env))
     learner = jax.jit(system.learner.init)(jax.random.key(0), system.example())
-    return system, learner.variables
+    return system, stirred(learner.variables)
 
 
 @pytest.mark.parametrize(
     ("count", "envs", "expected"),
-    [(7, 3, [3, 2, 2]), (6, 3, [2, 2, 2]), (2, 2, [1, 1]), (5, 1, [5])],
+    [(7, 3, [3, 2, 2]), (8, 3, [3, 3, 2]), (6, 3, [2, 2, 2]), (2, 2, [1, 1]), (5, 1, [5])],
 )
 def test_the_split(count, envs, expected):
     assert episodes._split(count, envs) == expected
@@ -89,12 +89,22 @@ def test_scores_are_those_of_the_actions(made, monkeypatch):
     monkeypatch.setattr(
         episodes, "make_vector", lambda *a, **k: Recorded(make_vector(*a, **k), kept)
     )
-    played = Evaluator(system, 7, envs=3, max_steps=9).play(variables, 2)
+    evaluator, begun = Evaluator(system, 7, envs=3, max_steps=9), []
+    decide = evaluator._act
+
+    def watched(variables, stack, seen, first, key):
+        begun.append(first.copy())
+        return decide(variables, stack, seen, first, key)
+
+    evaluator._act = watched
+    played = evaluator.play(variables, 2)
     env = make_vector("CartPole-v1", 3, training=False, max_steps=9)
     env.reset(seed=SEED + 2)
     sums, lengths, over = [0.0] * 3, [0] * 3, [False] * 3
-    mine = [[] for _ in range(3)]
-    for actions in kept:
+    mine, new = [[] for _ in range(3)], [True] * 3
+    for actions, first in zip(kept, begun, strict=True):
+        assert list(first) == new
+        new = over.copy()
         _, rewards, terminated, truncated, _ = env.step(actions)
         for i in range(3):
             if not over[i]:

@@ -24,7 +24,10 @@ CACHE = {  # the same for this process and for others
     "jax_persistent_cache_min_compile_time_secs": 0.0,
     "jax_persistent_cache_min_entry_size_bytes": -1,
 }
-FREE = ("folder", "seed", "log_every", "checkpoint_minutes", "rows", "final_episodes")
+FREE = (  # what no compiled program knows
+    *("env", "folder", "seed", "log_every", "checkpoint_minutes", "rows", "final_episodes"),
+    *("max_steps", "evaluate_max_steps", "final_max_steps"),
+)
 
 
 def small(folder=None, presets=("cartpole", "debug"), **changes):
@@ -52,6 +55,7 @@ class SharedPrograms(Programs):
         config = self._system.config
         same = {k: v for k, v in asdict(config).items() if k not in FREE}
         same |= {"total": config.total_updates, "rows": self._system.replay_rows}
+        same |= {"spaces": self._system.spaces}
         return which, str(same)
 
     def _once(self, which, compile_):
@@ -69,6 +73,39 @@ class SharedPrograms(Programs):
 
     def _compile_sweep(self, learner):
         return self._once("sweep", lambda: super(SharedPrograms, self)._compile_sweep(learner))
+
+
+class NotCompiled(SharedPrograms):
+    """Updates that count themselves, with their last number as the loss, and do nothing else."""
+
+    def _compile_update(self, learner):
+        def update(state, replay, key, count):
+            state = state._replace(updates=state.updates + count)
+            return state, replay, {"loss": state.updates.astype(float)}
+
+        return Fake(update)
+
+    def _compile_sweep(self, learner):
+        return Fake(lambda state, replay, key, position, count: (replay, position))
+
+
+class Fake:
+    def __init__(self, function):
+        self._function = function
+
+    def __call__(self, *args):
+        return self._function(*args)
+
+    def memory_analysis(self):
+        return None
+
+
+def stirred(variables):
+    """Other weights: new heads are zero, and say the same whatever they see."""
+    leaves, form = jax.tree.flatten(variables)
+    rng = np.random.default_rng(0)
+    moved = [x + 0.3 * rng.normal(size=x.shape).astype(x.dtype) for x in leaves]
+    return jax.tree.unflatten(form, moved)
 
 
 def trainer(config, make_env=make_training_env):
@@ -147,9 +184,9 @@ def assert_same_runs(one, other):
 
 
 class Counting(gym.Env):
-    """Shows (episode, step): every observation is different; options spoil it in some way."""
+    """Shows (episode, step, 0, 0): every observation is different; options spoil it in some way."""
 
-    observation_space = spaces.Box(-np.inf, np.inf, (2,), np.float32)
+    observation_space = spaces.Box(-np.inf, np.inf, (4,), np.float32)
     action_space = spaces.Discrete(2)
     begun = 0
     """Environments reset in this process, by which an unseeded one differs from itself."""
@@ -175,7 +212,7 @@ class Counting(gym.Env):
         return self._show(), reward, ended and not self._cut, ended and self._cut, {}
 
     def _show(self):
-        return np.array([self._episode, self._time], np.float32)
+        return np.array([self._episode, self._time, 0, 0], np.float32)
 
 
 gym.register("delayzero-tests/Counting-v0", Counting)

@@ -13,7 +13,7 @@ from delayzero.replay import HostFrames, create
 from delayzero.training.collector import Collector
 from delayzero.training.system import Spaces, build_system, make_training_env
 
-from .small import small
+from .small import small, stirred
 
 
 def set_up(config, host_frames=False, env=None):
@@ -31,7 +31,7 @@ def set_up(config, host_frames=False, env=None):
     collector = Collector(system, env)
     collector.begin()
     variables = jax.jit(system.learner.init)(jax.random.key(0), system.example()).variables
-    return collector, replay, variables
+    return collector, replay, stirred(variables)
 
 
 def play(config, rounds, **options):
@@ -187,23 +187,30 @@ def test_a_round_keeps_to_the_budget():
     assert collector.interactions < 150 + 4
 
 
-def test_its_state_goes_on_exactly():
-    config = small(stack=2, max_steps=8, rows=6, interactions=600)
+@pytest.mark.parametrize("rounds", [1, 3, 7], ids=["at-an-end", "in-flight", "at-a-beginning"])
+def test_its_state_goes_on_exactly(rounds):
+    """Episodes take 7 rows, rounds have 6."""
+    config = small(stack=2, max_steps=6, rows=6, interactions=600)
     collector, replay, variables = set_up(config)
-    for _ in range(4):
+    for _ in range(rounds):
         replay, _ = collector.collect(variables, replay, 0, 1.0)
     state = jax.tree.map(np.array, collector.state())
+    assert state["final"].all() == (rounds == 1)
+    assert state["first"].all() == (rounds == 7)
     env = ActionLog(make_training_env(config))
     again = Collector(collector._system, env)
+    again._act, again._append = collector._act, collector._append
     again.restore(state)
     again.resume(env.replay(collector._env.log()))
     assert again.interactions == collector.interactions
-    kept = jax.tree.map(np.array, replay)
-    played, finished = collector.collect(variables, replay, 0, 1.0)
-    other, finished_again = again.collect(variables, jax.tree.map(jax.numpy.array, kept), 0, 1.0)
-    assert finished == finished_again
-    assert finished
-    for one, two in zip(jax.tree.leaves(played), jax.tree.leaves(other), strict=True):
+    other = jax.tree.map(lambda x: jax.numpy.array(np.array(x)), replay)
+    for _ in range(2):
+        replay, finished = collector.collect(variables, replay, 0, 1.0)
+        other, finished_again = again.collect(variables, other, 0, 1.0)
+        assert finished == finished_again
+    assert int(replay.transitions.truncated.sum()) > 4
+    assert again.interactions == collector.interactions
+    for one, two in zip(jax.tree.leaves(replay), jax.tree.leaves(other), strict=True):
         np.testing.assert_array_equal(one, two)
 
 

@@ -12,7 +12,7 @@ from delayzero.evaluation import episodes
 from delayzero.training import loop
 from delayzero.training.loop import DivergedError, train
 
-from .small import Counting, SharedPrograms, metrics_of, newest, small, stored, trainer
+from .small import Counting, NotCompiled, metrics_of, newest, small, stored, trainer
 
 COMMAND = ["delayzero", "train"]
 
@@ -44,7 +44,7 @@ def test_a_reward_that_is_not_finite_ends_the_run(bad, counting, tmp_path):
     place = folder / f"failed-batch-{update}.npz"
     assert str(place) in told
     with np.load(place) as batch:
-        assert batch["observation"].shape == (16, 1, 2)
+        assert batch["observation"].shape == (16, 1, 4)
         assert not (np.isfinite(batch["value"]).all() and np.isfinite(batch["prefix"]).all())
         assert np.isfinite(batch["observation"]).all()
     kept = stored(folder, "learner")
@@ -58,28 +58,6 @@ def test_a_reward_that_is_not_finite_ends_the_run(bad, counting, tmp_path):
     go_on.close()
     for line in (folder / "metrics.jsonl").read_text().splitlines():
         json.loads(line, parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))
-
-
-class NotCompiled(SharedPrograms):
-    """Updates that count themselves and do nothing else."""
-
-    def _compile_update(self, learner):
-        return Fake(lambda state, replay, key, count: (
-            state._replace(updates=state.updates + count), replay, {}))  # fmt: skip
-
-    def _compile_sweep(self, learner):
-        return Fake(lambda state, replay, key, position, count: (replay, position))
-
-
-class Fake:
-    def __init__(self, function):
-        self._function = function
-
-    def __call__(self, *args):
-        return self._function(*args)
-
-    def memory_analysis(self):
-        return None
 
 
 @pytest.mark.parametrize(
