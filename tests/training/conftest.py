@@ -1,3 +1,5 @@
+import os
+
 import jax
 import pytest
 from jax.experimental.compilation_cache import compilation_cache
@@ -9,8 +11,10 @@ from .small import CACHE, SharedPrograms, small
 
 @pytest.fixture(scope="session")
 def compile_cache(tmp_path_factory):
-    """A folder of compiled programs, for this process and those that it starts."""
-    folder = str(tmp_path_factory.mktemp("compiled"))
+    """A folder of compiled programs, for all processes of these tests and those that they start."""
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    folder = str(shared / "compiled")
     values = {"jax_compilation_cache_dir": folder, **CACHE}
     before = {name: getattr(jax.config, name) for name in values}
     for name, value in values.items():
