@@ -8,13 +8,16 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 INSTALLED = $(VENV)/.installed
 
-.PHONY: demo test check format benchmark clean
+.PHONY: demo test test-slow check format benchmark clean
 
 demo: $(INSTALLED)
 	$(BIN)/delayzero demo --save demo
 
 test: check
 	$(BIN)/python -m pytest -n auto
+
+test-slow: $(INSTALLED)
+	$(BIN)/python -m pytest -n auto -m slow
 
 check: $(INSTALLED)
 	$(BIN)/ruff format --check .

@@ -117,6 +117,7 @@ def test_a_signal_stops_after_the_round_with_a_checkpoint(
     assert_same_runs(whole_run, tmp_path / "run")
 
 
+@pytest.mark.slow
 def test_a_second_signal_stops_at_once(tmp_path, monkeypatch):
     def twice():
         signal.raise_signal(signal.SIGINT)
@@ -153,6 +154,7 @@ def test_a_crash_before_the_first_checkpoint_leaves_no_lines(tmp_path, monkeypat
     assert places == sorted(set(places))
 
 
+@pytest.mark.slow
 def test_lines_are_written_once_where_checkpoints_fall_between_them(tmp_path, monkeypatch):
     """A crash after lines, a resumed run that saves before it writes, and another crash."""
     monkeypatch.setattr(loop, "Programs", NotCompiled)
@@ -201,6 +203,7 @@ def crash_after_lines(monkeypatch, lines):
     monkeypatch.setattr(loop.Trainer, "_play", play)
 
 
+@pytest.mark.slow
 def test_minatar_with_frames_on_the_host(tmp_path, monkeypatch, capsys):
     """Its state cannot be saved: the actions are played again."""
     base = small(presets=("minatar", "debug"), env="minatar:breakout", stack=2, final_episodes=1)
