@@ -128,6 +128,7 @@ def test_a_second_signal_stops_at_once(tmp_path, monkeypatch):
     assert progress_of(tmp_path / "run")["actions"] == 4
 
 
+@pytest.mark.slow
 def test_many_crashes_at_any_time(whole_run, tmp_path, monkeypatch):
     config = small(tmp_path / "run", checkpoint_minutes=0.0)
     for steps in (29, 38):
@@ -175,6 +176,7 @@ def test_lines_are_written_once_where_checkpoints_fall_between_them(tmp_path, mo
     assert_same_runs(tmp_path / "whole", tmp_path / "run")
 
 
+@pytest.mark.slow
 def test_lines_of_rounds_without_updates_are_the_same(tmp_path, monkeypatch):
     """Few updates: most lines repeat the metrics of the last one."""
     monkeypatch.setattr(loop, "Programs", NotCompiled)
@@ -270,6 +272,7 @@ def test_what_cannot_be_brought_back_is_begun_again(forgetful, tmp_path, monkeyp
     )
 
 
+@pytest.mark.slow
 def test_checkpoints_go_on_after_environments_began_again(forgetful, tmp_path, monkeypatch, capsys):
     config, at = interrupted_forgetful(forgetful, tmp_path / "run", monkeypatch, capsys)
     crash_after(monkeypatch, at + 9)  # the log is played again first
