@@ -48,6 +48,10 @@ TEMPERATURES = ((0.5, 1.0), (0.75, 0.5), (1.0, 0.25))
 """PUCT's temperature until each share of all updates."""
 
 
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+"""They ask a run to stop."""
+
+
 class DivergedError(UsageError):
     """A loss or a gradient was not finite."""
 
@@ -127,7 +131,7 @@ class Trainer:
             self._collector.begin()
         else:
             self._restore()
-        previous = {name: signal.signal(name, self._on_signal) for name in _signals()}
+        previous = {name: signal.signal(name, self._on_signal) for name in SIGNALS}
         try:
             with progress("train", config.interactions + config.tail_updates) as advance:
                 advance(self._done())
@@ -309,6 +313,9 @@ class Trainer:
         )
 
     def _save(self) -> None:
+        self._saved = time.monotonic()
+        if self._checkpoints.latest() == self._rounds:
+            return
         log = self._env.log()
         parts = {
             "learner": self.learner,
@@ -329,9 +336,7 @@ class Trainer:
             "metrics": {name: plain(value) for name, value in self._metrics.items()},
             "metrics_bytes": self._log.position(),
         }
-        if self._checkpoints.latest() != self._rounds:
-            self._checkpoints.save(self._rounds, parts, progress_made)
-        self._saved = time.monotonic()
+        self._checkpoints.save(self._rounds, parts, progress_made)
 
     def _restore(self) -> None:
         made = self._checkpoints.progress()
@@ -376,10 +381,6 @@ class Trainer:
             raise KeyboardInterrupt
         self._stop = True
         _say("stopping after this round, with a checkpoint; once more to stop at once")
-
-
-def _signals() -> tuple[signal.Signals, ...]:
-    return (signal.SIGINT, signal.SIGTERM)
 
 
 def _score(result: dict[str, Any]) -> str:
