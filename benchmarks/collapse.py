@@ -1,12 +1,13 @@
-"""What keeps the policy from collapsing before there is anything to learn.
+"""What keeps the policy from collapsing while there is little to learn from.
 
-    python benchmarks/collapse.py --seeds 0 1 2 > results/collapse.json
+    python benchmarks/collapse.py --jobs 4 --out results/collapse-asterix-h200.jsonl      (a GPU)
+    python benchmarks/collapse.py --preset minatar --env minatar:space_invaders --out FILE  (a CPU)
 
-The problem is MountainCar with a reward of 1 at the goal and nothing before it, which random play
-hardly ever finds: all actions are equal at first, and whatever the search prefers is noise of the
-untrained network. Each variant changes one thing, or several. Printed are the entropy of the policy
-targets as a share of the largest possible, at several numbers of updates, and the final score. A
-policy that has collapsed has taught itself the noise, and tries little else.
+The reference is a search that stretches the Q-values of each node to [0, 1] however close they are
+(the default of mctx), considers eight actions, has no noise at the root, and starts after 1000
+random steps. Each variant changes one of these, the last all of them. One JSON line for each run:
+the entropy of the policy targets as a share of the largest possible, by updates; what self-play
+scored; and how a short greedy evaluation came out. Runs that the file already has are not repeated.
 """
 
 from __future__ import annotations
@@ -14,92 +15,136 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import gymnasium as gym
-from parts import report
-
-from delayzero.planning import SearchConfig
 from delayzero.training.config import TrainConfig
 from delayzero.training.loop import train
 from delayzero.training.presets import compose
+from delayzero.training.run_folder import versions
+from delayzero.training.system import Spaces, make_training_env
 
-ACTIONS = 3
-ENV = "delayzero/SparseMountainCar-v0"
-STRETCHED: dict[str, Any] = {"q_range": "node", "q_floor": 1e-8}  # as mctx has it by default
+REFERENCE: dict[str, Any] = {
+    "q_range": "node",
+    "q_floor": 1e-8,
+    "considered_actions": 8,
+    "dirichlet_fraction": 0.0,
+    "random_interactions": 1000,
+}
 VARIANTS: dict[str, dict[str, Any]] = {
-    "tree, floor 0.01": {},
-    "tree, floor 0.1": {"q_floor": 0.1},
-    "tree, no floor": {"q_floor": 1e-8},
-    "node, floor 0.01": {"q_range": "node"},
-    "node, no floor": STRETCHED,
-    "node, no floor, fewer actions": {**STRETCHED, "considered_actions": 2},
-    "node, no floor, root noise": {**STRETCHED, "dirichlet_fraction": 0.25},
-    "node, no floor, longer warm-up": {**STRETCHED, "random_interactions": 4000},
+    "reference": {},
+    "whole tree": {"q_range": "tree"},
+    "floor 0.01": {"q_floor": 0.01},
+    "floor 0.1": {"q_floor": 0.1},
+    "whole tree, floor 0.01": {"q_range": "tree", "q_floor": 0.01},
+    "whole tree, floor 0.1": {"q_range": "tree", "q_floor": 0.1},
+    "four actions": {"considered_actions": 4},
+    "root noise": {"dirichlet_fraction": 0.25},
+    "warm-up 4000": {"random_interactions": 4000},
+    "all": {
+        "q_range": "tree",
+        "q_floor": 0.1,
+        "considered_actions": 4,
+        "dirichlet_fraction": 0.25,
+        "random_interactions": 4000,
+    },
 }
 
 
-def sparse_mountain_car(**kwargs: Any) -> gym.Env[Any, Any]:
-    """MountainCar where only the goal counts: each step's cost of 1 is given back."""
-    env = gym.make("MountainCar-v0", disable_env_checker=True, **kwargs).unwrapped
-    return _OnlyTheGoal(env)
-
-
-class _OnlyTheGoal(gym.Wrapper[Any, Any, Any, Any]):
-    def step(self, action: Any) -> Any:
-        observation, _, terminated, truncated, info = self.env.step(action)
-        return observation, float(terminated), terminated, truncated, info
-
-
-def config_of(changes: dict[str, Any], seed: int, folder: str, updates: int) -> TrainConfig:
-    changes = dict(changes)
-    random_interactions = changes.pop("random_interactions", 500)
-    search = replace(SearchConfig(simulations=16, considered_actions=ACTIONS), **changes)
+def config_of(options: argparse.Namespace, variant: str, seed: int, folder: str) -> TrainConfig:
+    """The preset with a variant's search, for a number of updates."""
+    changes = {**REFERENCE, **VARIANTS[variant]}
+    warm_up = changes.pop("random_interactions")
+    config = compose([options.preset])
     return replace(
-        compose(["cartpole"]),
-        env=ENV,
+        config,
+        env=options.env,
         seed=seed,
-        random_interactions=random_interactions,
-        interactions=random_interactions + 2 * updates,
+        random_interactions=warm_up,
+        interactions=warm_up + math.ceil(options.updates / config.update_ratio),
+        tail_updates=0,
         log_every=250,
-        final_episodes=8,
+        final_episodes=16,
+        final_max_steps=400,
+        checkpoint_minutes=1e6,
         folder=folder,
-        search=search,
+        search=replace(config.search, **changes),
     )
 
 
-def entropies(metrics: Path, at: list[int]) -> list[float]:
-    """The share of the largest entropy that policy targets have after numbers of updates."""
-    lines = [json.loads(line) for line in metrics.read_text().splitlines()]
-    taken = [line for line in lines if "policy/target_entropy" in line]
-    nearest = [min(taken, key=lambda line: abs(line["updates"] - n)) for n in at]
-    return [round(line["policy/target_entropy"] / math.log(ACTIONS), 3) for line in nearest]
+def run(options: argparse.Namespace, variant: str, seed: int) -> dict[str, Any]:
+    """Train one variant and say what became of its targets."""
+    with tempfile.TemporaryDirectory() as folder:
+        config = config_of(options, variant, seed, folder)
+        env = make_training_env(replace(config, envs=1))
+        most = math.log(Spaces.of(env).num_actions)
+        env.close()
+        train(config, sys.argv)
+        text = (Path(folder) / "metrics.jsonl").read_text()
+        result = json.loads((Path(folder) / "result.json").read_text())
+    lines = [json.loads(line) for line in text.splitlines()]
+    return {
+        "env": options.env,
+        "variant": variant,
+        "seed": seed,
+        "settings": {**REFERENCE, **VARIANTS[variant]},
+        "entropy_share": {
+            line["updates"]: round(line["policy/target_entropy"] / most, 3)
+            for line in lines
+            if "policy/target_entropy" in line
+        },
+        "self_play": {
+            line["updates"]: line["selfplay/score"] for line in lines if "selfplay/score" in line
+        },
+        "evaluation": result["score"],
+        "versions": versions(),
+    }
+
+
+def finished(out: Path, env: str) -> set[tuple[str, int]]:
+    """The runs that a file already has."""
+    if not out.exists():
+        return set()
+    lines = [json.loads(line) for line in out.read_text().splitlines()]
+    return {(line["variant"], line["seed"]) for line in lines if line["env"] == env}
 
 
 def main() -> None:
+    """Run what is asked for, each in a process of its own, several side by side."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--updates", type=int, default=2000)
+    parser.add_argument("--preset", default="atari")
+    parser.add_argument("--env", default="atari:Asterix")
+    parser.add_argument("--updates", type=int, default=2500)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1])
+    parser.add_argument("--variants", nargs="+", choices=VARIANTS, default=list(VARIANTS))
+    parser.add_argument("--jobs", type=int, default=1, help="processes side by side")
+    parser.add_argument("--out", type=Path, required=True, help="one JSON line for each run")
     options = parser.parse_args()
-    gym.register(ENV, sparse_mountain_car, max_episode_steps=200)
-    at = [options.updates * i // 4 for i in (1, 2, 3, 4)]
-    figures: dict[str, Any] = {}
-    for name, changes in VARIANTS.items():
-        runs = []
-        for seed in options.seeds:
-            with tempfile.TemporaryDirectory() as folder:
-                config = config_of(changes, seed, folder, options.updates)
-                train(config, sys.argv)
-                share = entropies(Path(folder) / "metrics.jsonl", at)
-                result = json.loads((Path(folder) / "result.json").read_text())
-            runs.append({"seed": seed, "entropy_share": share, "score": result["score"]})
-        figures[name] = {"settings": changes, "runs": runs}
-        print(f"{name}: {runs}", file=sys.stderr, flush=True)
-    report("collapse", {"updates": at, "variants": figures})
+    asked = [(variant, seed) for seed in options.seeds for variant in options.variants]
+    if len(asked) == 1:
+        line = json.dumps(run(options, *asked[0]))
+        with options.out.open("a") as out:
+            out.write(line + "\n")
+        return
+    done = finished(options.out, options.env)
+    common = [sys.executable, __file__, "--preset", options.preset, "--env", options.env]
+    common += ["--updates", str(options.updates), "--out", str(options.out)]
+
+    def start(variant: str, seed: int) -> int:
+        print(f"{variant}, seed {seed}", file=sys.stderr, flush=True)
+        return subprocess.run([*common, "--variants", variant, "--seeds", str(seed)]).returncode
+
+    left = [one for one in asked if one not in done]
+    with ThreadPoolExecutor(options.jobs) as pool:
+        codes = list(pool.map(lambda one: start(*one), left))
+    failed = [one for one, code in zip(left, codes, strict=True) if code]
+    if failed:
+        sys.exit(f"failed: {failed}; the same command runs them again")
 
 
 if __name__ == "__main__":
