@@ -81,7 +81,7 @@ def main() -> None:
     options = parser.parse_args()
     system = system_of(options.preset)
     replay = filled_replay(system, options.positions // system.config.envs)
-    state = jax.jit(system.learner.init)(jax.random.key(0), system.example())
+    state = jax.jit(system.first_state)(jax.random.key(0))
     figures = {
         "preset": options.preset,
         "batch_size": system.config.learner.batch_size,

@@ -1,5 +1,20 @@
-"""How an agent acts: what it sees, and what it decides."""
+"""How agents act: what each sees, what it decides, what it logs."""
 
-from delayzero.agents.acting import act, first_stack
+from delayzero.agents.acting import Agent, act, first_stack, plan_first_queue
+from delayzero.agents.kinds import AGENTS, AgentKind, AgentName
+from delayzero.agents.planning import PlanningAgent
+from delayzero.agents.player import Ending, Player, Step
 
-__all__ = ["act", "first_stack"]
+__all__ = [
+    "AGENTS",
+    "Agent",
+    "AgentKind",
+    "AgentName",
+    "Ending",
+    "PlanningAgent",
+    "Player",
+    "Step",
+    "act",
+    "first_stack",
+    "plan_first_queue",
+]

@@ -1,14 +1,56 @@
-"""Acting without delay: stack the newest frames, encode, search."""
+"""Acting: stack the newest frames, and let an agent decide."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 
-from delayzero.planning import Planner, SearchResult
+from delayzero.planning import SearchResult
+
+
+class Agent(Protocol):
+    """How decisions are made; pure functions of their arguments."""
+
+    @property
+    def num_actions(self) -> int:
+        """How many actions there are; in a queue this number stands for no action."""
+
+    def decide(
+        self,
+        variables: Any,
+        stack: Array,
+        queue: Array,
+        key: Array,
+        *,
+        explore: bool,
+        progress: Array | float,
+    ) -> SearchResult:
+        """Decide for ``N`` environments.
+
+        Args:
+            variables: What was learned.
+            stack: The newest frames, ``[N, S, ...]``.
+            queue: The actions under way, ``[N, M]``, then ``num_actions`` where there are none.
+            key: A random key.
+            explore: With noise (self-play), or without (evaluation).
+            progress: The share of the training that is done, for schedules of exploration.
+        """
+
+    def first_queue(
+        self, variables: Any, stack: Array, key: Array, length: int, *, explore: bool
+    ) -> Array:
+        """What runs until the first decision arrives, planned from first frames, ``[N, length]``.
+
+        Args:
+            variables: What was learned.
+            stack: The first frames of episodes, ``[N, S, ...]``.
+            key: A random key.
+            length: How many actions.
+            explore: With noise (self-play), or without (evaluation).
+        """
 
 
 def first_stack(num_envs: int, stack: int, shape: tuple[int, ...], dtype: Any) -> Array:
@@ -17,39 +59,75 @@ def first_stack(num_envs: int, stack: int, shape: tuple[int, ...], dtype: Any) -
 
 
 def act(
-    planner: Planner,
+    agent: Agent,
     variables: Any,
     stack: Array,
     observation: Array,
     first: Array,
+    queue: Array,
     key: Array,
     *,
     explore: bool,
-    temperature: Array | float = 1.0,
+    progress: Array | float = 0.0,
     at_random: Array | bool = False,
 ) -> tuple[Array, SearchResult]:
     """Decide for ``N`` environments.
 
     Args:
-        planner: The model and its search.
-        variables: The model's.
+        agent: Who decides.
+        variables: What it has learned.
         stack: The frames seen before, ``[N, S, ...]``.
         observation: The newest frames, ``[N, ...]``.
         first: Where an episode begins, ``[N]``.
+        queue: The actions under way, see :meth:`Agent.decide`.
         key: A random key.
         explore: With noise (self-play), or without (evaluation).
-        temperature: Of PUCT's choice while exploring.
+        progress: The share of the training that is done.
         at_random: Whether to decide uniformly instead, ``[]``.
 
     Returns:
         The new stack, and the search, whose ``action`` is the decision.
     """
-    search_key, random_key = jax.random.split(key)
-    repeated = jnp.broadcast_to(observation[:, None], stack.shape)
+    decision_key, random_key = jax.random.split(key)
     moved = jnp.concatenate([stack[:, 1:], observation[:, None].astype(stack.dtype)], axis=1)
     begins = first.reshape(-1, *(1 for _ in stack.shape[1:]))
-    stack = jnp.where(begins, repeated, moved)
-    latent = planner.model.bind(variables).represent(stack)
-    found = planner.search(variables, search_key, latent, explore=explore, temperature=temperature)
-    uniform = jax.random.randint(random_key, found.action.shape, 0, planner.model.num_actions)
+    stack = jnp.where(begins, _repeated(observation, stack), moved)
+    found = agent.decide(variables, stack, queue, decision_key, explore=explore, progress=progress)
+    uniform = jax.random.randint(random_key, found.action.shape, 0, agent.num_actions)
     return stack, found._replace(action=jnp.where(at_random, uniform, found.action))
+
+
+def plan_first_queue(
+    agent: Agent,
+    variables: Any,
+    stack: Array,
+    observation: Array,
+    key: Array,
+    *,
+    length: int,
+    explore: bool,
+    at_random: Array | bool = False,
+) -> Array:
+    """The first queues of episodes that begin with these observations, ``[N, length]``.
+
+    Args:
+        agent: Who plans.
+        variables: What it has learned.
+        stack: Any stack, for its shape.
+        observation: The first frames, ``[N, ...]``.
+        key: A random key.
+        length: How many actions.
+        explore: With noise (self-play), or without (evaluation).
+        at_random: Whether to decide uniformly instead, ``[]``.
+    """
+    plan_key, random_key = jax.random.split(key)
+    planned = agent.first_queue(
+        variables, _repeated(observation, stack), plan_key, length, explore=explore
+    )
+    uniform = jax.random.randint(random_key, planned.shape, 0, agent.num_actions)
+    return jnp.where(at_random, uniform, planned)
+
+
+def _repeated(observation: Array, stack: Array) -> Array:
+    """Stacks of one observation each."""
+    return jnp.broadcast_to(observation[:, None], stack.shape).astype(stack.dtype)

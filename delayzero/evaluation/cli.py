@@ -24,6 +24,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--episodes", type=whole(1), default=32, help="how many (32)")
     parser.add_argument("--envs", type=whole(1), help="played side by side (all)")
     parser.add_argument("--seed", type=whole(0), help="of the environments (the run's)")
+    parser.add_argument("--delay", help="the delay law (the run's)")
     parser.add_argument("--max-steps", type=whole(1), help="cut episodes off (environment's limit)")
     options = parser.parse_args(arguments)
 
@@ -32,9 +33,16 @@ def main(arguments: Sequence[str]) -> int:
 
     system, variables = load_weights(options.run)
     seed = system.config.seed if options.seed is None else options.seed
-    evaluator = Evaluator(system, options.episodes, envs=options.envs, max_steps=options.max_steps)
+    evaluator = Evaluator(
+        system,
+        options.episodes,
+        envs=options.envs,
+        max_steps=options.max_steps,
+        delay=options.delay,
+    )
     with progress("evaluate", options.episodes) as advance:
         episodes = evaluator.play(variables, seed, advance)
+    evaluator.close()
     for episode in episodes:
         print(json.dumps(episode._asdict()))
     print(json.dumps(summary(episodes)), file=sys.stderr)

@@ -6,20 +6,21 @@ count short episodes, the bad ones in most games, too often.
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
-from delayzero.agents import act, first_stack
 from delayzero.envs.make import make_vector
-from delayzero.training.system import STREAM_EVALUATION, System, run_key
-
-SEED = 1_000_000
-"""Added to a run's seed for its evaluation, whose environments are never those of training."""
+from delayzero.training.system import (
+    STREAM_EVALUATION,
+    STREAM_EVALUATION_ENVS,
+    System,
+    delayed,
+    run_key,
+    run_seed,
+)
 
 
 class Episode(NamedTuple):
@@ -47,6 +48,7 @@ class Evaluator:
         *,
         envs: int | None = None,
         max_steps: int | None = None,
+        delay: str | None = None,
     ) -> None:
         """Prepare.
 
@@ -55,10 +57,16 @@ class Evaluator:
             episodes: How many.
             envs: Environments side by side; one for each episode by default.
             max_steps: Steps after which an episode is cut off; by default the environment's limit.
+            delay: The delay law; by default that of the run.
+
+        Raises:
+            UsageError: The agent cannot act under this law.
         """
-        self._system, self._episodes, self._max_steps = system, episodes, max_steps
-        self._envs = min(envs or episodes, episodes)
-        self._act = jax.jit(functools.partial(act, system.planner, explore=False))
+        self._system, self._quota = system, _split(episodes, min(envs or episodes, episodes))
+        base = make_vector(system.config.env, len(self._quota), training=False, max_steps=max_steps)
+        law = system.config.law if delay is None else delay
+        self._env = delayed(base, law)
+        self._player = system.player(self._env, run_key(0, STREAM_EVALUATION), explore=False)
 
     def play(
         self, variables: Any, seed: int, advance: Callable[[int], None] | None = None
@@ -67,41 +75,25 @@ class Evaluator:
 
         Args:
             variables: The model's.
-            seed: Of the environments.
+            seed: Of the environments, of their delays, and of an agent that decides at random.
             advance: Called with the number of episodes that ended, for a bar of progress.
         """
-        config, spaces, count = self._system.config, self._system.spaces, self._envs
-        quota = _split(self._episodes, count)
-        env = make_vector(config.env, count, training=False, max_steps=self._max_steps)
-        key = run_key(seed, STREAM_EVALUATION)
-        stack = first_stack(count, config.stack, spaces.shape, spaces.dtype)
-        observation, _ = env.reset(seed=SEED + seed)
-        first, final = np.ones(count, bool), np.zeros(count, bool)
-        scores, lengths = np.zeros(count), np.zeros(count, np.int64)
-        played: list[list[Episode]] = [[] for _ in range(count)]
-        time = 0
+        player, quota = self._player, self._quota
+        player.begin(run_seed(seed, STREAM_EVALUATION_ENVS), run_key(seed, STREAM_EVALUATION))
+        played: list[list[Episode]] = [[] for _ in quota]
+        at_random = not self._system.kind.learns
         while any(len(mine) < n for mine, n in zip(played, quota, strict=True)):
-            seen = np.array(observation, spaces.dtype)
-            stack, found = self._act(variables, stack, seen, first, jax.random.fold_in(key, time))
-            observation, reward, terminated, truncated, _ = env.step(np.asarray(found.action))
-            scores, lengths = scores + reward, lengths + ~final
-            ended, time = terminated | truncated, time + 1
-            for i in np.flatnonzero(ended):
-                if len(played[i]) < quota[i]:
-                    ending = Episode(
-                        env=int(i),
-                        number=len(played[i]),
-                        score=float(scores[i]),
-                        length=int(lengths[i]),
-                        truncated=bool(truncated[i] and not terminated[i]),
-                    )
-                    played[i].append(ending)
+            _, endings = player.step(variables, at_random=at_random)
+            for env, score, length, truncated in endings:
+                if len(played[env]) < quota[env]:
+                    played[env].append(Episode(env, len(played[env]), score, length, truncated))
                     if advance is not None:
                         advance(1)
-                scores[i], lengths[i] = 0.0, 0
-            first, final = final, ended
-        env.close()
         return [episode for mine in played for episode in mine]
+
+    def close(self) -> None:
+        """Close the environments."""
+        self._env.close()
 
 
 def summary(episodes: Sequence[Episode]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from jax import Array
 
 from delayzero.learning.config import LearnerConfig
 from delayzero.learning.targets import alive_steps, prefix_targets, steps_by_age, value_targets
-from delayzero.replay import Replay, Sample, Targets, stacked_frames, window_slots
+from delayzero.replay import Replay, Sample, Targets, queues_at, stacked_frames, window_slots
 
 
 class Batch(NamedTuple):
@@ -34,6 +34,8 @@ class Batch(NamedTuple):
     """Importance weights, ``[B]``."""
     age: Array
     """Updates since the targets at each position were made, ``[B]``."""
+    queue: Array | None = None
+    """For a model that sees them: the actions under way at each state, ``[B, K + 1, M]``."""
 
 
 def window_targets(replay: Replay, sample: Sample, window: int) -> Targets:
@@ -98,4 +100,5 @@ def assemble(
         alive=alive,
         weight=sample.weights,
         age=updates - targets.made_at[:, 0],
+        queue=queues_at(replay, slots, envs)[:, : unroll + 1],
     )

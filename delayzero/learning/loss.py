@@ -45,8 +45,9 @@ def unroll_model(model: WorldModel, batch: Batch, horizon: int) -> Unrolled:
     the same weights, and get no gradient.
     """
     steps, stack = batch.action.shape[1], batch.observation.shape[1]
-    latent = model.represent(batch.observation)
-    real = _following_projections(model, batch.following, steps, stack)
+    queue = batch.queue
+    latent = model.represent(batch.observation, None if queue is None else queue[:, 0])
+    real = _following_projections(model, batch.following, queue, steps, stack)
     predictions = [model.predict(latent)]
     memory = model.initial_memory(latent.shape[0])
     prefixes, similarities = [], []
@@ -117,10 +118,14 @@ def efficientzero_loss(
     return loss, LossOutput(priority=error[0], metrics=metrics)
 
 
-def _following_projections(model: WorldModel, frames: Array, steps: int, stack: int) -> Array:
+def _following_projections(
+    model: WorldModel, frames: Array, queue: Array | None, steps: int, stack: int
+) -> Array:
     """Projections of the real latents at the ``K`` states after the first, ``[K, B, P]``."""
     stacks = jnp.stack([frames[:, k : k + stack] for k in range(steps)])
-    latents = model.represent(stacks.reshape(-1, *stacks.shape[2:]))
+    if queue is not None:
+        queue = queue[:, 1:].swapaxes(0, 1).reshape(steps * frames.shape[0], -1)
+    latents = model.represent(stacks.reshape(-1, *stacks.shape[2:]), queue)
     projections = model.project(latents).astype(jnp.float32)
     return jax.lax.stop_gradient(projections.reshape(steps, frames.shape[0], -1))
 

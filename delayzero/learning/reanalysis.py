@@ -14,6 +14,7 @@ from delayzero.replay import (
     Replay,
     Sample,
     Targets,
+    queues_at,
     row_times,
     stacked_frames,
     window_slots,
@@ -54,22 +55,66 @@ def sweep(
     Returns:
         The replay with new targets, and where this sweep stopped.
     """
-    times = row_times(replay)
     stored = jnp.minimum(replay.length, replay.rows) * replay.num_envs
 
     def chunk(i: Array, carry: tuple[Targets, Array]) -> tuple[Targets, Array]:
         targets, position = carry
         places = (position + jnp.arange(roots, dtype=jnp.int32)) % stored
         slots, envs = places // replay.num_envs, places % replay.num_envs
-        observation = stacked_frames(replay, times[slots], envs, replay.start[slots, envs], stack)
-        latent = planner.model.bind(variables).represent(observation)
-        found = planner.search(variables, jax.random.fold_in(key, i), latent, explore=True)
-        new = targets_of(found, updates)
-        put = [field.at[slots, envs].set(value) for field, value in zip(targets, new, strict=True)]
-        return Targets(*put), (position + roots) % stored
+        new = searched(
+            planner,
+            variables,
+            jax.random.fold_in(key, i),
+            replay,
+            slots,
+            envs,
+            stack=stack,
+            updates=updates,
+        )
+        return _put(targets, slots, envs, new), (position + roots) % stored
 
     targets, position = jax.lax.fori_loop(0, count, chunk, (replay.targets, position))
     return replay._replace(targets=targets), position
+
+
+def with_newest_searched(
+    planner: Planner,
+    variables: Any,
+    key: Array,
+    replay: Replay,
+    count: int,
+    *,
+    stack: int,
+    updates: Array,
+) -> Replay:
+    """The replay with targets for its newest ``count`` rows, searched at what was really seen.
+
+    For agents whose own searches were about other states, those that their decisions would meet.
+    """
+    times = replay.length - count + jnp.arange(count, dtype=jnp.int32)
+    slots = jnp.repeat(times % replay.rows, replay.num_envs)
+    envs = jnp.tile(jnp.arange(replay.num_envs, dtype=jnp.int32), count)
+    new = searched(planner, variables, key, replay, slots, envs, stack=stack, updates=updates)
+    return replay._replace(targets=_put(replay.targets, slots, envs, new))
+
+
+def searched(
+    planner: Planner,
+    variables: Any,
+    key: Array,
+    replay: Replay,
+    slots: Array,
+    envs: Array,
+    *,
+    stack: int,
+    updates: Array,
+) -> Targets:
+    """What a search finds at stored positions, ``[B, ...]``."""
+    times = row_times(replay)[slots]
+    observation = stacked_frames(replay, times, envs, replay.start[slots, envs], stack)
+    queue = queues_at(replay, slots, envs)
+    latent = planner.model.bind(variables).represent(observation, queue)
+    return targets_of(planner.search(variables, key, latent, explore=True), updates)
 
 
 def searched_windows(
@@ -94,7 +139,8 @@ def searched_windows(
     times = sample.times[:, None] + jnp.arange(width, dtype=jnp.int32)
     observation = stacked_frames(replay, times, envs, replay.start[slots, envs], stack)
     model = planner.model.bind(variables)
-    latent = model.represent(observation.reshape(batch * width, *observation.shape[2:]))
+    queue = queues_at(replay, slots, envs).reshape(batch * width, -1)
+    latent = model.represent(observation.reshape(batch * width, *observation.shape[2:]), queue)
     if config.bootstrap == "search" or config.mixed_value_after is not None:
         found = planner.search(variables, key, latent, explore=True)
         flat = targets_of(found, updates)
@@ -113,3 +159,8 @@ def searched_windows(
         network_value=value,
         made_at=jnp.broadcast_to(updates, value.shape).astype(jnp.int32),
     )
+
+
+def _put(targets: Targets, slots: Array, envs: Array, new: Targets) -> Targets:
+    pairs = zip(targets, new, strict=True)
+    return Targets(*(field.at[slots, envs].set(value) for field, value in pairs))

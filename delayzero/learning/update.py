@@ -61,15 +61,16 @@ class Learner:
     total_updates: int
     augment: bool
 
-    def init(self, key: Array, observation: Array) -> LearnerState:
+    def init(self, key: Array, observation: Array, queue: Array | None = None) -> LearnerState:
         """The state before the first update.
 
         Args:
             key: A random key.
             observation: Any stack of observations, ``[B, S, ...]``.
+            queue: Any actions under way, ``[B, M]``, for a model that sees them.
         """
         action = jnp.zeros(observation.shape[0], jnp.int32)
-        variables = self.planner.model.init(key, observation, action, method="everything")
+        variables = self.planner.model.init(key, observation, action, queue, method="everything")
         return LearnerState(
             variables=variables,
             target=jax.tree.map(jnp.copy, variables) if self._keeps_target else (),
@@ -136,7 +137,7 @@ class Learner:
                 chosen,
                 self.config,
                 stack=self.stack,
-                updates=state.updates,
+                updates=self.target_updates(state),
             )
         else:
             targets = window_targets(replay, chosen, self.config.window)
@@ -154,6 +155,11 @@ class Learner:
     def target_variables(self, state: LearnerState) -> Any:
         """The weights that reanalysis uses."""
         return state.target if self._keeps_target else state.variables
+
+    def target_updates(self, state: LearnerState) -> Array:
+        """The updates that those weights have had, ``[]``."""
+        period = max(1, self.config.target_period)
+        return state.updates // period * period
 
     def gradients(self, variables: Any, batch: Batch) -> tuple[Any, LossOutput, Any]:
         """The gradient of the loss, what it computed beside, and new BatchNorm statistics."""

@@ -10,7 +10,9 @@ import jax.numpy as jnp
 
 from delayzero.model.atari import atari_model
 from delayzero.model.conv import conv_model
+from delayzero.model.layers import NormKind
 from delayzero.model.mlp import mlp_model
+from delayzero.model.parts import QueueFusion
 from delayzero.model.scalars import Support
 from delayzero.model.world_model import WorldModel
 
@@ -52,7 +54,11 @@ class ModelConfig:
 
 
 def build_model(
-    config: ModelConfig, observation_shape: tuple[int, ...], num_actions: int
+    config: ModelConfig,
+    observation_shape: tuple[int, ...],
+    num_actions: int,
+    *,
+    sees_queue: bool = False,
 ) -> WorldModel:
     """Build the world model for an environment; its parameters come from ``model.init``.
 
@@ -60,10 +66,22 @@ def build_model(
         config: The networks' kind and sizes.
         observation_shape: Of one observation, without the stack: ``[H, W, C]`` or ``[D]``.
         num_actions: How many actions there are.
+        sees_queue: Whether latents are to know of the actions under way.
 
     Raises:
         ValueError: If the networks can't take such observations.
     """
+    model = _environment_model(config, observation_shape, num_actions)
+    if not sees_queue:
+        return model
+    norm: NormKind = "layer" if _kind(config, tuple(observation_shape)) == "mlp" else "batch"
+    return model.clone(queue=QueueFusion(num_actions, norm=norm, dtype=model.dtype))
+
+
+def _environment_model(
+    config: ModelConfig, observation_shape: tuple[int, ...], num_actions: int
+) -> WorldModel:
+    """The world model without delay."""
     if num_actions < 1:
         raise ValueError(f"num_actions should be at least 1, not {num_actions}")
     support, dtype = Support(config.support), _dtype(config)

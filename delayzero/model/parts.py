@@ -181,3 +181,36 @@ class ImageDynamics(nn.Module):
         for _ in range(self.blocks):
             x = ResidualBlock(x.shape[-1], dtype=self.dtype)(x, train)
         return x
+
+
+class QueueFusion(nn.Module):
+    """A latent that knows which actions are under way, and for how long.
+
+    Attributes:
+        num_actions: How many actions there are; this number itself stands for no action.
+        width: The size of the queue's embedding.
+        norm: Of the embedding, and of a vector's result.
+    """
+
+    num_actions: int
+    width: int = 64
+    norm: NormKind = "batch"
+    dtype: Any = jnp.float32
+
+    @nn.compact
+    def __call__(self, latent: Array, queue: Array, train: bool) -> Array:
+        slots = jax.nn.one_hot(queue, self.num_actions + 1).reshape(queue.shape[0], -1)
+        delay = jnp.mean(queue < self.num_actions, axis=1, keepdims=True)
+        code = jnp.concatenate([slots, delay], axis=-1).astype(latent.dtype)
+        code = Linear(self.width, dtype=self.dtype)(code)
+        code = nn.relu(Norm(self.norm, self.dtype)(code, train))
+        if latent.ndim == 2:
+            change = Linear(latent.shape[-1], dtype=self.dtype)(
+                jnp.concatenate([latent, code], axis=-1)
+            )
+            return Norm(self.norm, self.dtype)(latent + change, train)
+        planes = jnp.broadcast_to(code[:, None, None], (*latent.shape[:3], self.width))
+        change = Conv(latent.shape[-1], size=1, dtype=self.dtype)(
+            jnp.concatenate([latent, planes], axis=-1)
+        )
+        return nn.relu(latent + Norm("batch", self.dtype)(change, train))

@@ -34,6 +34,8 @@ class WorldModel(nn.Module):
         prediction: From latents to a :class:`Prediction`.
         projector: From latents to ``[B, P]``, where consistency is measured.
         predictor: From ``[B, P]`` to ``[B, P]``, on the side of the dynamics only.
+        queue: From latents and the actions under way to latents that know of them; None for
+            models of the environment alone.
         num_actions: How many actions there are.
         support: The support of the value and of the value prefix.
         memory_size: The size H of the memory.
@@ -50,15 +52,18 @@ class WorldModel(nn.Module):
     num_actions: int
     support: Support
     memory_size: int
+    queue: nn.Module | None = None
     dtype: Any = jnp.float32
     train: bool = False
 
-    def represent(self, observation: Array) -> Array:
+    def represent(self, observation: Array, queue: Array | None = None) -> Array:
         """Encode observations.
 
         Args:
             observation: Stacks ``[B, S, *shape]``, the oldest first. Those in uint8 are pixels and
                 are divided by 255; all others are taken as they are.
+            queue: For a model with a ``queue``: the actions under way, ``[B, M]``, then
+                ``num_actions`` where there are none.
 
         Returns:
             Latents ``[B, ...]``.
@@ -73,6 +78,9 @@ class WorldModel(nn.Module):
         else:
             x = x.reshape(x.shape[0], -1)
         latent: Array = self.encoder(x, self.train)
+        if self.queue is not None:
+            assert queue is not None, "this model needs the actions under way"
+            latent = self.queue(latent, queue, self.train)
         return latent
 
     def step(self, latent: Array, action: Array) -> Array:
@@ -106,14 +114,14 @@ class WorldModel(nn.Module):
         return zeros, zeros
 
     def everything(
-        self, observation: Array, action: Array
+        self, observation: Array, action: Array, queue: Array | None = None
     ) -> tuple[Array, Array, Memory, Prediction, Array]:
         """Run every part once; what ``init`` traces.
 
         Returns:
             The next latents, prefix logits, memory, prediction and predicted projection.
         """
-        latent = self.step(self.represent(observation), action)
+        latent = self.step(self.represent(observation, queue), action)
         logits, memory = self.value_prefix(latent, self.initial_memory(latent.shape[0]))
         projection = self.predict_projection(self.project(latent))
         return latent, logits, memory, self.predict(latent), projection

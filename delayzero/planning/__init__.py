@@ -1,5 +1,6 @@
-"""Search from a latent state with a learned model."""
+"""Search from a latent state with a learned model, and rolling it through actions under way."""
 
+from delayzero.planning.rolling import plan_queue, roll
 from delayzero.planning.search import Planner, SearchConfig, SearchResult
 
-__all__ = ["Planner", "SearchConfig", "SearchResult"]
+__all__ = ["Planner", "SearchConfig", "SearchResult", "plan_queue", "roll"]

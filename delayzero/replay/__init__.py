@@ -3,6 +3,7 @@
 from delayzero.replay.frames import HostFrames
 from delayzero.replay.sampling import Sample, sample, window_slots, with_priorities
 from delayzero.replay.storage import (
+    Decisions,
     Replay,
     ReplayConfig,
     Targets,
@@ -12,12 +13,14 @@ from delayzero.replay.storage import (
     can_be_sampled,
     create,
     cut_off,
+    queues_at,
     row_times,
     stacked_frames,
     with_arrays,
 )
 
 __all__ = [
+    "Decisions",
     "HostFrames",
     "Replay",
     "ReplayConfig",
@@ -29,6 +32,7 @@ __all__ = [
     "can_be_sampled",
     "create",
     "cut_off",
+    "queues_at",
     "row_times",
     "sample",
     "stacked_frames",

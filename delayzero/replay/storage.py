@@ -16,6 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
@@ -61,6 +62,21 @@ class Transitions(NamedTuple):
     """The episode was cut off after this step; the return goes on."""
 
 
+class Decisions(NamedTuple):
+    """What the agent decided, beside what happened."""
+
+    decided: Array
+    """The action that it chose, ``[..., N]``; it runs ``delay`` steps later, or never."""
+    delay: Array
+    """z_t, ``[..., N]``."""
+    decision_time: Array
+    """tau_t, when the action that ran here was decided, counted from the episode's first step;
+    negative for the first queue's actions, ``[..., N]``."""
+    queue: Array | tuple[()] = ()
+    """For agents that see it: the actions under way before the decision, ``[..., N, M]``, then the
+    number of actions where there are none."""
+
+
 class Targets(NamedTuple):
     """What a search found at a row's observation."""
 
@@ -80,6 +96,7 @@ class Replay(NamedTuple):
     frames: Frames
     """Observations, ``[R, N, ...]``."""
     transitions: Transitions
+    decisions: Decisions
     targets: Targets
     start: Array
     """The time of the first row of a row's episode, ``[R, N]``."""
@@ -106,6 +123,7 @@ def create(
     dtype: Any,
     num_actions: int,
     *,
+    queue: int = 0,
     host_frames: bool = False,
 ) -> Replay:
     """An empty replay.
@@ -116,6 +134,7 @@ def create(
         shape: Of one observation.
         dtype: Of one observation.
         num_actions: Of the policy.
+        queue: The length of the queues that the agent sees.
         host_frames: Keep the frames in the host's memory.
     """
     grid = (rows, num_envs)
@@ -132,6 +151,12 @@ def create(
     return Replay(
         frames=empty_frames(rows, num_envs, shape, dtype, host_frames),
         transitions=Transitions(flags(), flags(), counts(), numbers(), flags(), flags()),
+        decisions=Decisions(
+            decided=counts(),
+            delay=counts(),
+            decision_time=counts(),
+            queue=jnp.zeros((*grid, queue), jnp.int16) if queue else (),
+        ),
         targets=Targets(
             policy=jnp.full((*grid, num_actions), 1 / num_actions, jnp.float32),
             search_value=numbers(),
@@ -149,6 +174,7 @@ def append(
     frames: Array | None,
     rows: Transitions,
     targets: Targets,
+    decisions: Decisions | None = None,
     *,
     ahead: int = 0,
     stack: int = 1,
@@ -161,6 +187,7 @@ def append(
             the caller writes them.
         rows: What happened, ``[T, N]``.
         targets: What the searches found while acting, ``[T, N, ...]``.
+        decisions: What the agent decided, ``[T, N, ...]``; the actions that ran, if not given.
         ahead: See :func:`can_be_sampled`: others keep the priority that they were stored with,
             and would hand it on forever.
         stack: See :func:`can_be_sampled`.
@@ -174,6 +201,8 @@ def append(
     start = jnp.maximum(lax.cummax(begun), before)
     top = jnp.max(jnp.where(can_be_sampled(replay, ahead, stack), replay.priority, 0.0))
     top = jnp.where(top > 0, top, 1.0)
+    if decisions is None:
+        decisions = Decisions(rows.action, jnp.zeros_like(start), times[:, None] - start)
 
     def put(field: Array, value: Array) -> Array:
         return field.at[slots].set(value.astype(field.dtype))
@@ -185,6 +214,7 @@ def append(
     return Replay(
         frames=kept,
         transitions=Transitions(*map(put, replay.transitions, rows)),
+        decisions=jax.tree.map(put, replay.decisions, decisions),
         targets=Targets(*map(put, replay.targets, targets)),
         start=put(replay.start, start),
         priority=put(replay.priority, jnp.broadcast_to(top, start.shape)),
@@ -249,6 +279,13 @@ def stacked_frames(replay: Replay, times: Array, envs: Array, start: Array, stac
     wanted = jnp.maximum(times[..., None] - back, start[..., None])
     envs = jnp.broadcast_to(envs[..., None], wanted.shape)
     return gather_frames(replay.frames, wanted % replay.rows, envs)
+
+
+def queues_at(replay: Replay, slots: Array, envs: Array) -> Array:
+    """The queues that the agent saw at rows, ``[..., M]``; empty if it sees none."""
+    if isinstance(replay.decisions.queue, tuple):
+        return jnp.zeros((*slots.shape, 0), jnp.int16)
+    return replay.decisions.queue[slots, envs]
 
 
 def arrays_of(replay: Replay) -> Any:

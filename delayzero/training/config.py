@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import types
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from delayzero.agents.kinds import AGENTS, AgentName
 from delayzero.arguments import UsageError
+from delayzero.delays import parse
 from delayzero.learning.config import LearnerConfig, ReanalysisConfig
 from delayzero.model import ModelConfig
 from delayzero.planning import SearchConfig
@@ -25,6 +28,10 @@ class TrainConfig:
 
     env: str = "CartPole-v1"
     """The environment: atari:Breakout, minatar:Breakout, or any Gymnasium id."""
+    agent: AgentName = "dez"
+    """Who acts: dez, a baseline, undelayed (no delay at all) or random."""
+    delay: str = "constant:0"
+    """The delay law, see: delayzero delays list."""
     seed: int = 0
     """Of everything random in the run."""
     envs: int = 8
@@ -59,10 +66,12 @@ class TrainConfig:
     """Steps after which an episode of the evaluation at the end is cut off; see max_steps."""
     log_every: int = 500
     """Interactions between lines of metrics."""
+    audit: bool = False
+    """Check with every step that what ran is what should have run; slow."""
     checkpoint_minutes: float = 5.0
     """Minutes between checkpoints."""
     folder: str | None = None
-    """Where the run is kept; by default runs/ENV-seedSEED."""
+    """Where the run is kept; by default runs/ENV-AGENT-DELAY-seedSEED."""
     model: ModelConfig = field(default_factory=ModelConfig)
     """The networks."""
     search: SearchConfig = field(default_factory=SearchConfig)
@@ -86,6 +95,11 @@ class TrainConfig:
         for name in ("seed", "update_ratio", "tail_updates", "evaluate_every"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} is {getattr(self, name)}; it should not be below 0")
+        if self.agent not in AGENTS:
+            guess = meant(self.agent, AGENTS)
+            hint = f"; did you mean '{guess}'?" if guess else ""
+            raise ValueError(f"'{self.agent}' is no agent{hint} valid: {', '.join(AGENTS)}")
+        parse(self.delay)  # raises DelayError, which says what to type
         if not 0 < self.discount <= 1:
             raise ValueError(f"discount is {self.discount}; it should be above 0 and at most 1")
         if self.random_interactions < self.needed_at_start:
@@ -111,17 +125,32 @@ class TrainConfig:
     @property
     def total_updates(self) -> int:
         """Updates of the whole run."""
-        return self.updates_due(self.interactions) + self.tail_updates
+        tail = self.tail_updates if AGENTS[self.agent].learns else 0
+        return self.updates_due(self.interactions) + tail
 
     def updates_due(self, interactions: int) -> int:
         """Updates that should have been made after so many interactions."""
+        if not AGENTS[self.agent].learns:
+            return 0
         learned_from = min(interactions, self.interactions) - self.random_interactions
         return max(0, int(self.update_ratio * learned_from))
 
     @property
+    def law(self) -> str | None:
+        """The delay law, or None for an agent without delay."""
+        return self.delay if AGENTS[self.agent].delayed else None
+
+    @property
+    def max_delay(self) -> int:
+        """M, the largest delay."""
+        return 0 if self.law is None else parse(self.law).max_delay
+
+    @property
     def run_folder(self) -> str:
         """Where the run is kept."""
-        return self.folder or f"runs/{self.env.replace(':', '-').replace('/', '-')}-seed{self.seed}"
+        words = [self.env, self.agent, *([] if self.law is None else [self.law])]
+        name = re.sub(r"[^\w.=-]+", "-", "-".join(words))
+        return self.folder or f"runs/{name}-seed{self.seed}"
 
 
 def from_dict(kind: type[Config], values: Mapping[str, Any], path: str = "") -> Config:

@@ -20,15 +20,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from delayzero.agents import Ending
 from delayzero.arguments import UsageError
-from delayzero.envs.recording import ActionLog
 from delayzero.evaluation import Evaluator, summary
 from delayzero.learning.update import NEVER, LearnerState
 from delayzero.progress import Advance, progress
 from delayzero.replay import Replay, arrays_of, cut_off, with_arrays
 from delayzero.training.checkpoint import Checkpoints
-from delayzero.training.collector import Collector, Finished
+from delayzero.training.collector import Collector
 from delayzero.training.config import TrainConfig
+from delayzero.training.environments import Environments
 from delayzero.training.metrics import MetricsLog, collapse_warning, plain
 from delayzero.training.programs import Programs
 from delayzero.training.run_folder import RunFolder, versions
@@ -38,16 +39,11 @@ from delayzero.training.system import (
     Spaces,
     System,
     build_system,
-    make_training_env,
     run_key,
 )
 
 RECENT = 20
 """Episodes of self-play in the mean score that is logged."""
-TEMPERATURES = ((0.5, 1.0), (0.75, 0.5), (1.0, 0.25))
-"""PUCT's temperature until each share of all updates."""
-
-
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 """They ask a run to stop."""
 
@@ -77,9 +73,9 @@ def train(config: TrainConfig, command: Sequence[str]) -> Outcome:
         DivergedError: The loss was not finite.
     """
     folder = RunFolder(Path(config.run_folder))
-    env = ActionLog(make_training_env(config))  # first: a typing error should leave no folder
+    env = Environments.of(config)  # first: a typing error should leave no folder
     try:
-        system = build_system(config, Spaces.of(env))
+        system = build_system(config, Spaces.of(env.played))
         folder.open(config, command)
         if folder.result.exists():
             _say(f"{folder.path} is finished; its result is in {folder.result}")
@@ -97,12 +93,12 @@ def train(config: TrainConfig, command: Sequence[str]) -> Outcome:
 class Trainer:
     """A run under way."""
 
-    def __init__(self, system: System, env: ActionLog, folder: RunFolder) -> None:
+    def __init__(self, system: System, env: Environments, folder: RunFolder) -> None:
         self._system, self._env, self._folder = system, env, folder
         self._programs = Programs(system, _say)
         self.learner: LearnerState = self._programs.first_learner()
         self.replay: Replay = self._programs.first_replay()
-        self._collector = Collector(system, env)
+        self._collector = Collector(system, env.played)
         self._checkpoints = Checkpoints(folder.checkpoints)
         self._log = MetricsLog(folder.metrics, folder.path / "tensorboard")
         self._evaluator: Evaluator | None = None
@@ -110,7 +106,7 @@ class Trainer:
         self._sweep_key = run_key(system.config.seed, STREAM_SWEEPS)
         self._position = jnp.zeros((), jnp.int32)
         self._rounds, self._sweeps, self._sweep_credit = 0, 0, 0.0
-        self._recent: list[Finished] = []
+        self._recent: list[Ending] = []
         self._metrics: dict[str, Any] = {}
         self._times = {"acting": 0.0, "sweeping": 0.0, "updating": 0.0, "evaluating": 0.0}
         self._seconds, self._begun = 0.0, time.monotonic()
@@ -153,6 +149,8 @@ class Trainer:
         """Close files."""
         self._log.close()
         self._checkpoints.close()
+        if self._evaluator is not None:
+            self._evaluator.close()
 
     def _spent(self) -> bool:
         config = self._system.config
@@ -187,17 +185,15 @@ class Trainer:
 
     def _play(self) -> None:
         begun = time.monotonic()
-        share = self.updates / max(1, self._system.config.total_updates)
-        temperature = next(value for until, value in TEMPERATURES if share <= until)
         self.replay, finished = self._collector.collect(
-            self.learner.variables, self.replay, self.updates, temperature
+            self.learner.variables, self.replay, self.updates
         )
         self._recent = [*self._recent, *finished][-RECENT:]
         self._times["acting"] += time.monotonic() - begun
 
     def _learn(self, due: int) -> None:
         begun = time.monotonic()
-        if self._system.config.reanalysis.mode == "sweep":
+        if self._programs.sweep is not None:
             self._sweep(due)
         swept = time.monotonic()
         self.learner, self.replay, self._metrics = self._programs.update(
@@ -291,10 +287,13 @@ class Trainer:
         evaluator = Evaluator(self._system, config.final_episodes, max_steps=config.final_max_steps)
         with progress("evaluate", config.final_episodes) as advance:
             episodes = evaluator.play(self.learner.variables, config.seed, advance)
+        evaluator.close()
         with self._folder.episodes.open("w") as lines:
             lines.writelines(json.dumps(episode._asdict()) + "\n" for episode in episodes)
         result = {
             "env": config.env,
+            "agent": config.agent,
+            "delay": config.law,
             "seed": config.seed,
             "interactions": self._collector.interactions,
             "updates": self.updates,
@@ -316,16 +315,14 @@ class Trainer:
         self._saved = time.monotonic()
         if self._checkpoints.latest() == self._rounds:
             return
-        log = self._env.log()
+        actions, environments = self._env.state()
         parts = {
             "learner": self.learner,
             "replay": arrays_of(self.replay),
-            "collector": {**self._collector.state(), "actions": log["actions"].astype(np.int32)},
+            "collector": {**self._collector.state(), "actions": actions},
         }
         progress_made = {
-            "actions": log["actions"].shape[0],
-            "seed": log["seed"],
-            "digest": log["digest"],
+            "environments": environments,
             "position": int(self._position),
             "rounds": self._rounds,
             "sweeps": self._sweeps,
@@ -341,7 +338,7 @@ class Trainer:
     def _restore(self) -> None:
         made = self._checkpoints.progress()
         config = self._system.config
-        actions = np.zeros((made["actions"], config.envs), np.int32)
+        actions = np.zeros((made["environments"]["steps"], config.envs), np.int32)
         parts = self._checkpoints.restore(
             {
                 "learner": self.learner,
@@ -355,17 +352,17 @@ class Trainer:
         self._position = jnp.int32(made["position"])
         self._rounds, self._sweeps = made["rounds"], made["sweeps"]
         self._sweep_credit = made["sweep_credit"]
-        self._recent = [Finished(*episode) for episode in made["recent"]]
+        self._recent = [Ending(*episode) for episode in made["recent"]]
         self._seconds, self._times = made["seconds"], dict(made["times"])
         self._metrics = made["metrics"]
         self._log.rewind(made["metrics_bytes"])
-        self._restore_environments({**made, "actions": parts["collector"]["actions"]})
+        self._restore_environments(parts["collector"]["actions"], made["environments"])
         _say(f"going on from {self._collector.interactions} interactions, {self.updates} updates")
 
-    def _restore_environments(self, log: dict[str, Any]) -> None:
-        with progress("environments", len(log["actions"])) as advance:
-            outcome = self._env.replay(log, advance)
-        if outcome is None:
+    def _restore_environments(self, actions: Any, numbers: dict[str, Any]) -> None:
+        with progress("environments", len(actions)) as advance:
+            observations = self._env.restore(actions, numbers, advance)
+        if observations is None:
             _say(
                 f"{self._system.config.env} did not come back to where it was: "
                 "episodes in flight are restarted"
@@ -373,7 +370,7 @@ class Trainer:
             self.replay = cut_off(self.replay)
             self._collector.begin()
         else:
-            self._collector.resume(outcome)
+            self._collector.resume(observations)
 
     def _on_signal(self, number: int, frame: Any) -> None:
         del number, frame

@@ -110,6 +110,7 @@ def debug(config: TrainConfig) -> TrainConfig:
         update_ratio=0.25,
         tail_updates=2,
         log_every=16,
+        audit=True,
         final_episodes=4,
         max_steps=64,
         final_max_steps=64,

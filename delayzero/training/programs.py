@@ -28,8 +28,8 @@ class Programs:
     """Compiles a run's sweep and update, and makes its first state.
 
     Attributes:
-        update: ``(learner, replay, key, count) -> (learner, replay, metrics)``.
-        sweep: ``(learner, replay, key, position, count) -> (replay, position)``.
+        update: ``(learner, replay, key, count) -> (learner, replay, metrics)``; None without.
+        sweep: ``(learner, replay, key, position, count) -> (replay, position)``; None without.
         batch: ``(learner, replay, key) -> (sample, batch)`` of the next update, for a look.
         compile_seconds: What compiling took.
     """
@@ -46,12 +46,12 @@ class Programs:
         check_fits(kept, 0, have)
         self._replay = self._new_replay(self._host_frames)
         begun = time.monotonic()
-        compiled = [self._compile_update(learner)]
-        if system.config.reanalysis.mode == "sweep":
-            compiled.append(self._compile_sweep(learner))
+        learns, sweeps = system.kind.learns, system.config.reanalysis.mode == "sweep"
+        self.update: Any = self._compile_update(learner) if learns else None
+        self.sweep: Any = self._compile_sweep(learner) if learns and sweeps else None
         self.compile_seconds = time.monotonic() - begun
-        check_fits(kept, max(map(working_bytes, compiled)), have)
-        self.update, self.sweep = compiled[0], compiled[-1]
+        compiled = [program for program in (self.update, self.sweep) if program is not None]
+        check_fits(kept, max(map(working_bytes, compiled), default=0), have)
         self.batch = jax.jit(system.learner.batch)
 
     def first_learner(self) -> LearnerState:
@@ -67,7 +67,7 @@ class Programs:
 
     def _new_learner(self) -> LearnerState:
         key = run_key(self._system.config.seed, STREAM_WEIGHTS)
-        return self._system.learner.init(key, self._system.example())
+        return self._system.first_state(key)
 
     def _new_replay(self, host_frames: bool) -> Replay:
         spaces = self._system.spaces
@@ -77,6 +77,7 @@ class Programs:
             spaces.shape,
             spaces.dtype,
             spaces.num_actions,
+            queue=self._system.queue,
             host_frames=host_frames,
         )
 
@@ -99,7 +100,7 @@ class Programs:
                 count,
                 roots=system.sweep_roots,
                 stack=system.config.stack,
-                updates=state.updates,
+                updates=system.learner.target_updates(state),
             )
 
         program = jax.jit(sweep_replay, donate_argnums=1)

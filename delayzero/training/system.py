@@ -12,8 +12,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from delayzero.agents import AGENTS, Agent, AgentKind, PlanningAgent, Player
+from delayzero.arguments import UsageError
+from delayzero.delays import DelayedExecutionVector
 from delayzero.envs.make import check_supported, make_vector
-from delayzero.learning import Learner
+from delayzero.learning import Learner, LearnerState
 from delayzero.model import build_model
 from delayzero.planning import Planner
 from delayzero.training.config import TrainConfig
@@ -45,8 +48,24 @@ class System:
 
     config: TrainConfig
     spaces: Spaces
+    kind: AgentKind
+    agent: Agent
     planner: Planner
     learner: Learner
+
+    @property
+    def queue(self) -> int:
+        """The length of the queues that the agent's model sees."""
+        return self.config.max_delay if self.kind.sees_queue else 0
+
+    @property
+    def searches_again(self) -> bool:
+        """Whether new rows need a search of their own.
+
+        Where decisions are made for later states, the searches while acting are about those.
+        """
+        sweeps = self.config.reanalysis.mode == "sweep"
+        return self.kind.rolls and self.config.max_delay > 0 and sweeps
 
     @property
     def replay_rows(self) -> int:
@@ -64,29 +83,61 @@ class System:
         """Positions in a chunk of a sweep, never more than are stored when learning begins."""
         return min(self.config.reanalysis.roots, self.config.random_interactions)
 
-    def example(self) -> Array:
-        """A stack of observations, ``[1, S, ...]``, for the shapes."""
-        return jnp.zeros((1, self.config.stack, *self.spaces.shape), self.spaces.dtype)
+    def first_state(self, key: Array) -> LearnerState:
+        """The learner's state before the first update."""
+        stack = jnp.zeros((1, self.config.stack, *self.spaces.shape), self.spaces.dtype)
+        return self.learner.init(key, stack, jnp.zeros((1, self.queue), jnp.int32))
+
+    def player(
+        self, env: gym.vector.VectorEnv[Any, Any, Any], key: Array, *, explore: bool
+    ) -> Player:
+        """One who plays environments with this agent.
+
+        Raises:
+            UsageError: The delay is longer than the queue that the agent has learned to see.
+        """
+        longest = env.max_delay if isinstance(env, DelayedExecutionVector) else 0
+        if self.kind.sees_queue and longest > self.queue:
+            raise UsageError(
+                f"the agent '{self.config.agent}' was trained for delays up to {self.queue} and "
+                f"sees no longer queue; this law has {longest}: name one of at most {self.queue}"
+            )
+        return Player(
+            self.agent,
+            env,
+            key,
+            stack=self.config.stack,
+            shape=self.spaces.shape,
+            dtype=self.spaces.dtype,
+            explore=explore,
+            queue=self.queue if self.kind.sees_queue else longest,
+        )
 
 
 def make_training_env(config: TrainConfig) -> gym.vector.VectorEnv[Any, Any, Any]:
-    """The environments of a run."""
+    """The environments of a run, without delay."""
     env = make_vector(config.env, config.envs, training=True, max_steps=config.max_steps)
     check_supported(env)
     return env
 
 
+def delayed(
+    env: gym.vector.VectorEnv[Any, Any, Any], law: str | None
+) -> gym.vector.VectorEnv[Any, Any, Any]:
+    """The environments under a delay law; themselves without one."""
+    return env if law is None else DelayedExecutionVector(env, law)
+
+
 def build_system(config: TrainConfig, spaces: Spaces) -> System:
-    """Build the model, the search and the learner of a run."""
-    model = build_model(config.model, spaces.shape, spaces.num_actions)
+    """Build the model, the search, the agent and the learner of a run."""
+    kind = AGENTS[config.agent]
+    model = build_model(config.model, spaces.shape, spaces.num_actions, sees_queue=kind.sees_queue)
     planner = Planner(
         model=model,
         config=config.search.resolved(spaces.num_actions),
         discount=config.discount,
         prefix_horizon=config.learner.prefix_horizon,
     )
-    pixels = spaces.dtype == np.uint8 and len(spaces.shape) == 3
-    augment = pixels if config.learner.augment is None else config.learner.augment
     learner = Learner(
         planner=planner,
         config=config.learner,
@@ -94,9 +145,22 @@ def build_system(config: TrainConfig, spaces: Spaces) -> System:
         replay=config.replay,
         stack=config.stack,
         total_updates=max(1, config.total_updates),
-        augment=augment,
+        augment=_augments(config, spaces),
     )
-    return System(config, spaces, planner, learner)
+    queue = config.max_delay if kind.sees_queue else 0
+    agent = PlanningAgent(planner, rolls=kind.rolls, queue=queue)
+    return System(config, spaces, kind, agent, planner, learner)
+
+
+def _augments(config: TrainConfig, spaces: Spaces) -> bool:
+    """Whether images are shifted: those of pixels are, unless the configuration says no."""
+    pixels = spaces.dtype == np.uint8 and len(spaces.shape) == 3
+    if config.learner.augment and not pixels:
+        raise UsageError(
+            f"--learner.augment True is for images of uint8, not for {spaces.dtype} of shape "
+            f"{spaces.shape}; type --learner.augment False"
+        )
+    return pixels if config.learner.augment is None else config.learner.augment
 
 
 def run_key(seed: int, stream: int) -> Array:
@@ -104,4 +168,13 @@ def run_key(seed: int, stream: int) -> Array:
     return jax.random.fold_in(jax.random.key(seed), stream)
 
 
+def run_seed(seed: int, stream: int, *counts: int) -> int:
+    """The seed of a vector environment, which gives its environments this one and the next ones.
+
+    Far apart for neighbouring seeds of runs, so that no two runs play the same episodes.
+    """
+    return int(np.random.SeedSequence([seed, stream, *counts]).generate_state(1)[0] >> 1)
+
+
 STREAM_WEIGHTS, STREAM_ACTING, STREAM_LEARNING, STREAM_SWEEPS, STREAM_EVALUATION = range(5)
+STREAM_NEWEST, STREAM_TRAINING_ENVS, STREAM_EVALUATION_ENVS = range(5, 8)

@@ -27,8 +27,7 @@ def load_weights(run: Path) -> tuple[System, Any]:
     checkpoints = Checkpoints(folder.checkpoints) if folder.checkpoints.exists() else None
     if checkpoints is None or checkpoints.latest() is None:
         raise UsageError(f"{run} has no checkpoint yet; go on with its training first")
-    key = jax.random.key(0)
-    example = jax.eval_shape(system.learner.init, key, system.example())
+    example = jax.eval_shape(system.first_state, jax.random.key(0))
     variables = checkpoints.restore({"learner": example})["learner"].variables
     checkpoints.close()
     return system, variables

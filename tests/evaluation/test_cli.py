@@ -19,7 +19,7 @@ def run(tmp_path_factory):
     opened = RunFolder(folder)
     opened.open(config, ["delayzero"])
     system = build_system(config, Spaces.of(make_training_env(config)))
-    state = jax.jit(system.learner.init)(jax.random.key(0), system.example())
+    state = jax.jit(system.first_state)(jax.random.key(0))
     checkpoints = Checkpoints(opened.checkpoints)
     checkpoints.save(1, {"learner": state}, {"seconds": 0.0})
     checkpoints.close()

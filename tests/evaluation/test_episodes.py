@@ -57,7 +57,7 @@ def made():
     config = replace(config, clip_rewards=True)
     env = make_training_env(config)
     system = build_system(config, Spaces.of(env))
-    learner = jax.jit(system.learner.init)(jax.random.key(0), system.example())
+    learner = jax.jit(system.first_state)(jax.random.key(0))
     return system, stirred(learner.variables)
 
 

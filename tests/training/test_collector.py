@@ -30,7 +30,7 @@ def set_up(config, host_frames=False, env=None):
     )
     collector = Collector(system, env)
     collector.begin()
-    variables = jax.jit(system.learner.init)(jax.random.key(0), system.example()).variables
+    variables = jax.jit(system.first_state)(jax.random.key(0)).variables
     return collector, replay, stirred(variables)
 
 

@@ -1,0 +1,68 @@
+"""Agents that search with a learned model: DEZ, the oblivious ones, the augmented one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax.numpy as jnp
+from jax import Array
+
+from delayzero.planning import Planner, SearchResult, plan_queue, roll
+
+TEMPERATURES = ((0.5, 1.0), (0.75, 0.5), (1.0, 0.25))
+"""PUCT's temperature until each share of self-play."""
+
+
+@dataclass(frozen=True)
+class PlanningAgent:
+    """Encodes what it sees, rolls it through the actions under way if it should, and searches.
+
+    Attributes:
+        planner: The model and its search.
+        rolls: Whether to search from the state that the decision will meet.
+        queue: The length of the queue that the model itself sees.
+    """
+
+    planner: Planner
+    rolls: bool = False
+    queue: int = 0
+
+    @property
+    def num_actions(self) -> int:
+        """How many actions there are."""
+        return self.planner.model.num_actions
+
+    def decide(
+        self,
+        variables: Any,
+        stack: Array,
+        queue: Array,
+        key: Array,
+        *,
+        explore: bool,
+        progress: Array | float,
+    ) -> SearchResult:
+        """See :class:`~delayzero.agents.acting.Agent`."""
+        model = self.planner.model
+        latent = model.bind(variables).represent(stack, queue)
+        if self.rolls:
+            latent = roll(model, variables, latent, queue)
+        return self.planner.search(
+            variables, key, latent, explore=explore, temperature=temperature(progress)
+        )
+
+    def first_queue(
+        self, variables: Any, stack: Array, key: Array, length: int, *, explore: bool
+    ) -> Array:
+        """See :class:`~delayzero.agents.acting.Agent`."""
+        model = self.planner.model
+        nothing = jnp.full((stack.shape[0], self.queue), self.num_actions)
+        latent = model.bind(variables).represent(stack, nothing)
+        return plan_queue(model, variables, key, latent, length, explore=explore)
+
+
+def temperature(progress: Array | float) -> Array:
+    """PUCT's temperature after a share of self-play, ``[]``."""
+    until, values = (jnp.array(column) for column in zip(*TEMPERATURES, strict=True))
+    return values[jnp.minimum(jnp.searchsorted(until, progress), len(TEMPERATURES) - 1)]

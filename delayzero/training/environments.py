@@ -1,0 +1,72 @@
+"""The environments of a run, which can be brought back to where they were."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+
+from delayzero.delays import DelayedExecutionVector
+from delayzero.envs.recording import ActionLog
+from delayzero.training.config import TrainConfig
+from delayzero.training.metrics import plain
+from delayzero.training.system import delayed, make_training_env
+
+
+class Environments:
+    """Environments under their delay, with a log of what really ran.
+
+    Attributes:
+        played: What an agent plays.
+    """
+
+    def __init__(self, env: gym.vector.VectorEnv[Any, Any, Any], law: str | None) -> None:
+        self._log = ActionLog(env)
+        self.played = delayed(self._log, law)
+
+    @classmethod
+    def of(cls, config: TrainConfig) -> Environments:
+        """Those of a run."""
+        return cls(make_training_env(config), config.law)
+
+    def state(self) -> tuple[NDArray[Any], dict[str, Any]]:
+        """The actions that ran, ``[T, N]``, and plain numbers."""
+        log = self._log.log()
+        numbers = {"seed": log["seed"], "digest": log["digest"], "steps": log["actions"].shape[0]}
+        if isinstance(self.played, DelayedExecutionVector):
+            delay = self.played.delay_state()
+            del delay["observations"]  # those that the actions lead to
+            numbers["delay"] = _plain(delay)
+        return log["actions"].astype(np.int32), numbers
+
+    def restore(
+        self, actions: NDArray[Any], numbers: dict[str, Any], advance: Callable[[int], Any]
+    ) -> Any:
+        """Go on from a :meth:`state`.
+
+        Returns:
+            The newest observations; None if the environments did not come back to where they were.
+        """
+        outcome = self._log.replay({**numbers, "actions": actions}, advance)
+        if outcome is None:
+            return None
+        if isinstance(self.played, DelayedExecutionVector):
+            state = {**numbers["delay"], "observations": outcome.observations}
+            self.played.restore_delay_state(state)
+        return outcome.observations
+
+    def close(self) -> None:
+        """End."""
+        self.played.close()
+
+
+def _plain(value: Any) -> Any:
+    """Nested lists and numbers instead of arrays."""
+    if isinstance(value, dict):
+        return {key: _plain(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_plain(one) for one in value]
+    return plain(value) if isinstance(value, (np.ndarray, np.generic)) else value
