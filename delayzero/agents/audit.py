@@ -39,11 +39,11 @@ class Audit:
 
     def __init__(self, num_envs: int, max_delay: int, num_actions: int) -> None:
         self._longest, self._nothing = max_delay, num_actions
-        self._episodes = [_Episode() for _ in range(num_envs)]
+        self._episodes: list[_Episode | None] = [None] * num_envs
 
-    def begin(self) -> None:
-        """Forget the episodes under way."""
-        self._episodes = [_Episode() for _ in self._episodes]
+    def forget(self) -> None:
+        """Give up the episodes under way: what is not known from its beginning is not checked."""
+        self._episodes = [None] * len(self._episodes)
 
     def check(self, step: Step) -> None:
         """Check one step of all environments.
@@ -54,7 +54,7 @@ class Audit:
         for i, episode in enumerate(self._episodes):
             if step.first[i]:
                 self._episodes[i] = episode = _Episode()
-            if not step.final[i]:
+            if episode is not None and not step.final[i]:
                 self._check_one(episode, step, i)
 
     def _check_one(self, episode: _Episode, step: Step, i: int) -> None:

@@ -51,7 +51,7 @@ class Collector:
             run_seed(self._system.config.seed, STREAM_TRAINING_ENVS, self.interactions)
         )
         if self._audit is not None:
-            self._audit.begin()
+            self._audit.forget()
 
     def resume(self, observation: Any) -> None:
         """Go on with environments that were brought back to where they were."""
@@ -139,6 +139,8 @@ class Collector:
         """Go on from a :meth:`state`."""
         self._player.restore(state)
         self.interactions = int(state["interactions"])
+        if self._audit is not None:
+            self._audit.forget()
 
 
 def _stacked(rows: list[Any]) -> Any:

@@ -9,8 +9,13 @@ from gymnasium import spaces
 
 from delayzero.envs.make import make_vector
 from delayzero.evaluation import Episode, Evaluator, episodes, summary
-from delayzero.evaluation.episodes import SEED
-from delayzero.training.system import Spaces, build_system, make_training_env
+from delayzero.training.system import (
+    STREAM_EVALUATION_ENVS,
+    Spaces,
+    build_system,
+    make_training_env,
+    run_seed,
+)
 
 from ..training.small import small, stirred
 
@@ -90,16 +95,16 @@ def test_scores_are_those_of_the_actions(made, monkeypatch):
         episodes, "make_vector", lambda *a, **k: Recorded(make_vector(*a, **k), kept)
     )
     evaluator, begun = Evaluator(system, 7, envs=3, max_steps=9), []
-    decide = evaluator._act
+    decide = evaluator._player._act
 
-    def watched(variables, stack, seen, first, key):
+    def watched(variables, stack, seen, first, *others, **options):
         begun.append(first.copy())
-        return decide(variables, stack, seen, first, key)
+        return decide(variables, stack, seen, first, *others, **options)
 
-    evaluator._act = watched
+    evaluator._player._act = watched
     played = evaluator.play(variables, 2)
     env = make_vector("CartPole-v1", 3, training=False, max_steps=9)
-    env.reset(seed=SEED + 2)
+    env.reset(seed=run_seed(2, STREAM_EVALUATION_ENVS))
     sums, lengths, over = [0.0] * 3, [0] * 3, [False] * 3
     mine, new = [[] for _ in range(3)], [True] * 3
     for actions, first in zip(kept, begun, strict=True):
@@ -145,7 +150,7 @@ def test_short_episodes_do_not_count_more(made):
     fated = Evaluator(replace(system, config=config), 60, envs=3)
     played = fated.play(variables, 0)
     env = make_vector("delayzero-tests/Fated-v0", 3, training=False)
-    env.reset(seed=SEED)
+    env.reset(seed=run_seed(0, STREAM_EVALUATION_ENVS))
     expected = []
     for single in env.envs:
         for number in range(20):

@@ -38,6 +38,7 @@ def make_batch(seed=0, ends=ENDS):
         alive=alive,
         weight=rng.uniform(0.2, 1, len(ends)).astype(np.float32),
         age=np.arange(len(ends), dtype=np.int32),
+        queue=np.zeros((len(ends), STEPS + 1, 0), np.int32),
     )
 
 

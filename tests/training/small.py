@@ -14,6 +14,7 @@ from gymnasium import spaces
 from delayzero.envs.recording import ActionLog
 from delayzero.replay import HostFrames
 from delayzero.training import loop
+from delayzero.training.environments import Environments
 from delayzero.training.presets import compose
 from delayzero.training.programs import Programs
 from delayzero.training.run_folder import RunFolder
@@ -112,8 +113,8 @@ def trainer(config, make_env=make_training_env):
     """A run that is ready to begin, or to go on."""
     folder = RunFolder(Path(config.run_folder))
     folder.open(config, ["delayzero", "train", "test"])
-    env = ActionLog(make_env(config))
-    return loop.Trainer(build_system(config, Spaces.of(env)), env, folder)
+    env = Environments(make_env(config), config.law)
+    return loop.Trainer(build_system(config, Spaces.of(env.played)), env, folder)
 
 
 class Crash(Exception):

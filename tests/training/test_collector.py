@@ -1,5 +1,6 @@
 """What self-play stores, against a second playing of the same actions."""
 
+import json
 from dataclasses import replace
 
 import gymnasium as gym
@@ -8,17 +9,23 @@ import numpy as np
 import pytest
 
 from delayzero.envs.make import make_vector
-from delayzero.envs.recording import ActionLog
 from delayzero.replay import HostFrames, create
 from delayzero.training.collector import Collector
-from delayzero.training.system import Spaces, build_system, make_training_env
+from delayzero.training.environments import Environments
+from delayzero.training.system import (
+    STREAM_TRAINING_ENVS,
+    Spaces,
+    build_system,
+    make_training_env,
+    run_seed,
+)
 
 from .small import small, stirred
 
 
 def set_up(config, host_frames=False, env=None):
-    env = ActionLog(make_training_env(config)) if env is None else env
-    system = build_system(config, Spaces.of(env))
+    env = Environments(make_training_env(config) if env is None else env, config.law)
+    system = build_system(config, Spaces.of(env.played))
     spaces = system.spaces
     replay = create(
         system.replay_rows,
@@ -26,9 +33,11 @@ def set_up(config, host_frames=False, env=None):
         spaces.shape,
         spaces.dtype,
         spaces.num_actions,
+        queue=system.queue,
         host_frames=host_frames,
     )
-    collector = Collector(system, env)
+    collector = Collector(system, env.played)
+    collector.environments = env
     collector.begin()
     variables = jax.jit(system.first_state)(jax.random.key(0)).variables
     return collector, replay, stirred(variables)
@@ -39,7 +48,7 @@ def play(config, rounds, **options):
     collector, replay, variables = set_up(config, **options)
     finished, stacks, interactions = [], [], []
     for i in range(rounds):
-        replay, ended = collector.collect(variables, replay, 10 * i, 1.0)
+        replay, ended = collector.collect(variables, replay, 10 * i)
         finished += ended
         stacks.append(np.asarray(collector.state()["stack"]))
         interactions.append(collector.interactions)
@@ -51,7 +60,7 @@ class Told:
 
     def __init__(self, config, actions):
         env = make_vector(config.env, config.envs, training=True, max_steps=config.max_steps)
-        seen, _ = env.reset(seed=config.seed)
+        seen, _ = env.reset(seed=run_seed(config.seed, STREAM_TRAINING_ENVS, 0))
         count = config.envs
         over, new = [False] * count, [True] * count
         sums, steps, history = [0.0] * count, [0] * count, [[] for _ in range(count)]
@@ -105,7 +114,7 @@ def assert_told_right(config, rounds, **options):
     for name in ("first", "final", "reward", "terminated", "truncated"):
         stored = np.asarray(getattr(replay.transitions, name))[:length]
         np.testing.assert_array_equal(stored, told.column(name, config.envs), err_msg=name)
-    assert [tuple(episode) for episode in finished] == told.finished
+    assert [(episode.score, episode.length) for episode in finished] == told.finished
     assert interactions == told.counted[config.rows - 1 :: config.rows]
     for i, stack in enumerate(stacks):
         np.testing.assert_array_equal(stack, told.stacks[(i + 1) * config.rows - 1])
@@ -114,9 +123,13 @@ def assert_told_right(config, rounds, **options):
     return collector, replay, told
 
 
-@pytest.mark.parametrize("host_frames", [False, True], ids=["device", "host"])
-def test_cartpole_is_stored_as_it_happened(host_frames):
+@pytest.mark.parametrize(
+    ("host_frames", "delay"), [(False, "constant:0"), (True, "walk:3"), (False, "uniform:0-4")]
+)
+def test_cartpole_is_stored_as_it_happened(host_frames, delay):
+    """The executed actions, played again without delay, lead to all that is stored."""
     config = small(stack=2, max_steps=15, rows=6, random_interactions=72, interactions=600, seed=3)
+    config = replace(config, delay=delay)
     collector, replay, told = assert_told_right(config, 10, host_frames=host_frames)
     ends = told.column("truncated", 4), told.column("terminated", 4)
     assert ends[0].any()
@@ -133,6 +146,7 @@ def test_atari_is_stored_as_it_happened():
         rows=20,
         stack=3,
         max_steps=170,
+        delay="walk:5",
         random_interactions=10_000,
         interactions=20_000,
     )
@@ -156,15 +170,15 @@ def test_atari_is_stored_as_it_happened():
 def test_random_play_is_uniform_and_ends_when_it_should():
     config = small(stack=2, random_interactions=400, interactions=800, rows=6)
     collector, replay, variables = set_up(config)
-    before, seen = collector._act, []
+    before, seen = collector._player._act, []
 
     def watched(*args, at_random, **options):
         seen.append(at_random)
         return before(*args, at_random=at_random, **options)
 
-    collector._act = watched
+    collector._player._act = watched
     while collector.interactions < 500:
-        replay, _ = collector.collect(variables, replay, 0, 1.0)
+        replay, _ = collector.collect(variables, replay, 0)
     length = int(replay.length)
     random_rows = sum(seen)
     counted = np.cumsum((~np.asarray(replay.transitions.final)[:length]).sum(1))
@@ -182,31 +196,33 @@ def test_a_round_keeps_to_the_budget():
     collector, replay, variables = set_up(config)
     while collector.interactions < 150:
         left, length = 150 - collector.interactions, int(replay.length)
-        replay, _ = collector.collect(variables, replay, 0, 1.0)
+        replay, _ = collector.collect(variables, replay, 0)
         assert int(replay.length) - length == min(6, -(-left // 4))
     assert collector.interactions < 150 + 4
 
 
 @pytest.mark.parametrize("rounds", [1, 3, 7], ids=["at-an-end", "in-flight", "at-a-beginning"])
-def test_its_state_goes_on_exactly(rounds):
+@pytest.mark.parametrize("delay", ["constant:0", "walk:3"])
+def test_its_state_goes_on_exactly(rounds, delay):
     """Episodes take 7 rows, rounds have 6."""
-    config = small(stack=2, max_steps=6, rows=6, interactions=600)
+    config = small(stack=2, max_steps=6, rows=6, interactions=600, delay=delay)
     collector, replay, variables = set_up(config)
     for _ in range(rounds):
-        replay, _ = collector.collect(variables, replay, 0, 1.0)
+        replay, _ = collector.collect(variables, replay, 0)
     state = jax.tree.map(np.array, collector.state())
     assert state["final"].all() == (rounds == 1)
     assert state["first"].all() == (rounds == 7)
-    env = ActionLog(make_training_env(config))
-    again = Collector(collector._system, env)
-    again._act, again._append = collector._act, collector._append
+    env = Environments.of(config)
+    again = Collector(collector._system, env.played)
+    again._player._act, again._append = collector._player._act, collector._append
     again.restore(state)
-    again.resume(env.replay(collector._env.log()))
+    saved, numbers = collector.environments.state()
+    again.resume(env.restore(saved, json.loads(json.dumps(numbers)), lambda _: None))
     assert again.interactions == collector.interactions
     other = jax.tree.map(lambda x: jax.numpy.array(np.array(x)), replay)
     for _ in range(2):
-        replay, finished = collector.collect(variables, replay, 0, 1.0)
-        other, finished_again = again.collect(variables, other, 0, 1.0)
+        replay, finished = collector.collect(variables, replay, 0)
+        other, finished_again = again.collect(variables, other, 0)
         assert finished == finished_again
     assert int(replay.transitions.truncated.sum()) > 4
     assert again.interactions == collector.interactions
@@ -247,7 +263,7 @@ class Reused(gym.vector.VectorEnv):
 
 def test_arrays_that_an_environment_uses_again_are_copied():
     config = small(stack=2, rows=6)
-    _, replay, *_ = play(config, 1, env=ActionLog(Reused(4)))
+    _, replay, *_ = play(config, 1, env=Reused(4))
     rows = replay.transitions
     np.testing.assert_array_equal(np.asarray(replay.frames)[:6, 0, 0], [0, 1, 2, 3, 4, 5])
     np.testing.assert_array_equal(np.asarray(rows.reward)[:6, 0], [1, 2, 3, 4, 5, 6])
