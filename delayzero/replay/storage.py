@@ -16,7 +16,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array, lax
 
 from delayzero.replay.frames import Frames, HostFrames, empty_frames, gather_frames
@@ -259,9 +261,17 @@ def arrays_of(replay: Replay) -> Any:
     return replay._replace(frames=frames)
 
 
+def release(replay: Replay) -> None:
+    """Free the memory of a replay whose arrays :func:`with_arrays` will replace."""
+    if isinstance(replay.frames, HostFrames):
+        replay.frames.array = replay.frames.array[:0].copy()
+    for array in jax.tree.leaves(replay):
+        array.delete()
+
+
 def with_arrays(replay: Replay, arrays: Any) -> Replay:
-    """A replay like this one with saved arrays, kept where its own are."""
+    """A replay like this one with saved arrays, kept where its own are, which are not read."""
     if not isinstance(replay.frames, HostFrames):
         return Replay(*arrays)
-    replay.frames.array[...] = arrays.frames
+    replay.frames.array = np.require(arrays.frames, requirements="W")
     return Replay(*arrays)._replace(frames=replay.frames)

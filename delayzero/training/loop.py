@@ -25,8 +25,8 @@ from delayzero.envs.recording import ActionLog
 from delayzero.evaluation import Evaluator, summary
 from delayzero.learning.update import NEVER, LearnerState
 from delayzero.progress import Advance, progress
-from delayzero.replay import Replay, arrays_of, cut_off, with_arrays
-from delayzero.training.checkpoint import Checkpoints
+from delayzero.replay import Replay, arrays_of, cut_off, release, with_arrays
+from delayzero.training.checkpoint import Checkpoints, examples_of
 from delayzero.training.collector import Collector, Finished
 from delayzero.training.config import TrainConfig
 from delayzero.training.metrics import MetricsLog, collapse_warning, plain
@@ -342,13 +342,15 @@ class Trainer:
         made = self._checkpoints.progress()
         config = self._system.config
         actions = np.zeros((made["actions"], config.envs), np.int32)
-        parts = self._checkpoints.restore(
+        examples = examples_of(
             {
                 "learner": self.learner,
                 "replay": arrays_of(self.replay),
                 "collector": {**self._collector.state(), "actions": actions},
             }
         )
+        release(self.replay)  # there may be no room for two
+        parts = self._checkpoints.restore(examples)
         self.learner = parts["learner"]
         self.replay = with_arrays(self.replay, parts["replay"])
         self._collector.restore(parts["collector"])

@@ -14,7 +14,9 @@ import numpy as np
 import pytest
 
 from delayzero.cli import main
+from delayzero.replay import arrays_of
 from delayzero.training import loop
+from delayzero.training.checkpoint import Checkpoints
 from delayzero.training.loop import train
 
 from .small import (
@@ -284,19 +286,36 @@ def test_checkpoints_go_on_after_environments_began_again(forgetful, tmp_path, m
     assert int(final["updates"]) == config.total_updates
 
 
-def test_a_resumed_run_keeps_one_replay(tmp_path, monkeypatch):
+@pytest.mark.parametrize("gigabytes", [None, 0.0], ids=["device", "host"])
+def test_a_resumed_run_never_has_two_replays(gigabytes, tmp_path, monkeypatch):
+    monkeypatch.setattr(loop, "Programs", NotCompiled)
     config = small(tmp_path / "run", checkpoint_minutes=0.0)
+    config = replace(config, replay=replace(config.replay, device_gigabytes=gigabytes))
     crash_after(monkeypatch, 33)
     with pytest.raises(Crash):
         train(config, COMMAND)
-    resumed = trainer(config)
+    saved = np.asarray(stored(tmp_path / "run", "replay")["frames"])
+    resumed, original, before = trainer(config), Checkpoints.restore, []
+    others = {id(a) for a in jax.live_arrays()} - {
+        id(a) for a in jax.tree.leaves(arrays_of(resumed.replay))
+    }
+    frames = resumed.replay.frames
+
+    def restore(self, examples):
+        mine = [a for a in jax.live_arrays() if id(a) not in others and a.shape == saved.shape]
+        before.append((len(mine), getattr(frames, "array", saved[:0]).size))
+        return original(self, examples)
+
+    monkeypatch.setattr(Checkpoints, "restore", restore)
     resumed._restore()
-    shape = resumed.replay.frames.shape
-    alive = [a for a in jax.live_arrays() if a.shape == shape and not a.is_deleted()]
     resumed.close()
-    mine = [a for a in alive if a is not resumed.replay.frames]
-    held = getattr(resumed._programs, "_replay", None)
-    assert held is None or not any(a is held.frames for a in mine)
+    assert before == [(0, 0)]
+    if gigabytes == 0.0:
+        assert resumed.replay.frames is frames, "the one that compiled functions read"
+        np.testing.assert_array_equal(frames.array, saved)
+        assert frames.array.flags.writeable
+    else:
+        np.testing.assert_array_equal(resumed.replay.frames, saved)
 
 
 def test_a_run_killed_in_its_last_evaluation_is_evaluated_again(whole_run, tmp_path, monkeypatch):
