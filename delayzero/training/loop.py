@@ -29,6 +29,7 @@ from delayzero.replay import Replay, arrays_of, cut_off, release, with_arrays
 from delayzero.training.checkpoint import Checkpoints, examples_of
 from delayzero.training.collector import Collector, Finished
 from delayzero.training.config import TrainConfig
+from delayzero.training.files import write_json, write_whole
 from delayzero.training.metrics import MetricsLog, collapse_warning, plain
 from delayzero.training.programs import Programs
 from delayzero.training.run_folder import RunFolder, versions
@@ -80,10 +81,10 @@ def train(config: TrainConfig, command: Sequence[str]) -> Outcome:
     env = ActionLog(make_training_env(config))  # first: a typing error should leave no folder
     try:
         system = build_system(config, Spaces.of(env))
-        folder.open(config, command)
-        if folder.result.exists():
+        if folder.finished(config):
             _say(f"{folder.path} is finished; its result is in {folder.result}")
             return Outcome(True, folder.path)
+        folder.open(config, command)
         trainer = Trainer(system, env, folder)
         try:
             return Outcome(trainer.run(), folder.path)
@@ -291,8 +292,8 @@ class Trainer:
         evaluator = Evaluator(self._system, config.final_episodes, max_steps=config.final_max_steps)
         with progress("evaluate", config.final_episodes) as advance:
             episodes = evaluator.play(self.learner.variables, config.seed, advance)
-        with self._folder.episodes.open("w") as lines:
-            lines.writelines(json.dumps(episode._asdict()) + "\n" for episode in episodes)
+        lines = [json.dumps(episode._asdict()) + "\n" for episode in episodes]
+        write_whole(self._folder.episodes, "".join(lines))
         result = {
             "env": config.env,
             "seed": config.seed,
@@ -306,7 +307,7 @@ class Trainer:
             "evaluate_seconds": round(self._elapsed() - trained, 1),
             "versions": versions(),
         }
-        self._folder.result.write_text(json.dumps(result, indent=2) + "\n")
+        write_json(self._folder.result, result)
         _say(
             f"score {_score(result)} over "
             f"{config.final_episodes} episodes, {trained:.0f} s of training; {self._folder.result}"

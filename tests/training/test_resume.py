@@ -92,7 +92,7 @@ def test_a_killed_process_goes_on(whole_run, tmp_path, compile_cache):
     assert 0 < at < progress_of(whole_run)["actions"]
     assert main(options_of(config)) == 0
     assert_same_runs(whole_run, tmp_path / "killed")
-    assert len((tmp_path / "killed" / "command.txt").read_text().splitlines()) == 2
+    assert len((tmp_path / "killed" / "starts.jsonl").read_text().splitlines()) == 2
 
 
 def metrics_exist(folder):
