@@ -21,6 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from delayzero.bounds import COUNT, NOT_NEGATIVE, SHARE, check_numbers
 from delayzero.replay.frames import Frames, HostFrames, empty_frames, gather_frames
 
 
@@ -39,11 +40,12 @@ class ReplayConfig:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be."""
-        if self.capacity is not None and self.capacity < 1:
-            raise ValueError(f"replay.capacity is {self.capacity}; it should be at least 1")
-        for name in ("priority_exponent", "priority_correction"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ValueError(f"replay.{name} is {getattr(self, name)}; it should be in [0, 1]")
+        bounds = {
+            COUNT: ("capacity",),
+            SHARE: ("priority_exponent", "priority_correction"),
+            NOT_NEGATIVE: ("device_gigabytes",),
+        }
+        check_numbers(self, "replay.", bounds)
 
 
 class Transitions(NamedTuple):

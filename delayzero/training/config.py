@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import types
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any, TypeVar
 
 from delayzero.arguments import UsageError
+from delayzero.bounds import COUNT, LARGEST, NOT_NEGATIVE, Bounds, check_numbers
 from delayzero.learning.config import LearnerConfig, ReanalysisConfig
 from delayzero.model import ModelConfig
 from delayzero.planning import SearchConfig
@@ -17,6 +20,18 @@ from delayzero.replay import ReplayConfig
 from delayzero.words import meant
 
 Config = TypeVar("Config")
+
+BOUNDS = {
+    COUNT: (
+        *("envs", "rows", "stack", "interactions", "log_every"),
+        *("evaluate_episodes", "final_episodes"),
+        *("max_steps", "evaluate_max_steps", "final_max_steps"),
+    ),
+    NOT_NEGATIVE: ("update_ratio", "tail_updates", "evaluate_every"),
+    Bounds(0, LARGEST - 2_000_000): ("seed",),  # environments take seeds counted from it
+    Bounds(0, 1, above=True): ("discount",),
+    Bounds(0, math.inf, above=True): ("checkpoint_minutes",),
+}
 
 
 @dataclass(frozen=True)
@@ -60,9 +75,11 @@ class TrainConfig:
     log_every: int = 500
     """Interactions between lines of metrics."""
     checkpoint_minutes: float = 5.0
-    """Minutes between checkpoints."""
+    """Minutes between checkpoints; inf: only at the end."""
     folder: str | None = None
-    """Where the run is kept; by default runs/ENV-seedSEED."""
+    """Where the run is kept; by default runs/ENV-seedSEED, with -LABEL if there is one."""
+    label: str | None = None
+    """Part of the default folder's name; the preset debug has one, to be in no other run's way."""
     model: ModelConfig = field(default_factory=ModelConfig)
     """The networks."""
     search: SearchConfig = field(default_factory=SearchConfig)
@@ -76,28 +93,30 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be, and say what to type."""
-        for name in (
-            *("envs", "rows", "stack", "interactions", "log_every"),
-            *("evaluate_episodes", "final_episodes"),
-            *("max_steps", "evaluate_max_steps", "final_max_steps"),
-        ):
-            if getattr(self, name) is not None and getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; it should be at least 1")
-        for name in ("seed", "update_ratio", "tail_updates", "evaluate_every"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name} is {getattr(self, name)}; it should not be below 0")
-        if not 0 < self.discount <= 1:
-            raise ValueError(f"discount is {self.discount}; it should be above 0 and at most 1")
+        check_numbers(self, "", BOUNDS)
         if self.random_interactions < self.needed_at_start:
             raise ValueError(
-                f"random_interactions is {self.random_interactions}; a batch of "
+                f"--random-interactions is {self.random_interactions}; a batch of "
                 f"{self.learner.batch_size} and its windows need {self.needed_at_start}; type "
                 f"--random-interactions {self.needed_at_start}"
             )
+        if self.interactions <= self.random_interactions:
+            raise ValueError(
+                f"--interactions is {self.interactions}, of which the first "
+                f"{self.random_interactions} are random: nothing would be learned; type "
+                f"--interactions {2 * self.random_interactions}, or a smaller "
+                "--random-interactions"
+            )
         if self.replay.capacity is not None and self.replay.capacity < self.random_interactions:
             raise ValueError(
-                f"replay.capacity is {self.replay.capacity}, less than the "
-                f"{self.random_interactions} interactions before learning begins"
+                f"--replay.capacity is {self.replay.capacity}, less than the "
+                f"{self.random_interactions} interactions before learning begins; type "
+                f"--replay.capacity {self.random_interactions} or more"
+            )
+        if self.total_updates > LARGEST:
+            raise ValueError(
+                f"--update-ratio {self.update_ratio} makes {self.total_updates} updates; type a "
+                f"smaller one: at most {LARGEST} updates can be made"
             )
 
     @property
@@ -116,12 +135,14 @@ class TrainConfig:
     def updates_due(self, interactions: int) -> int:
         """Updates that should have been made after so many interactions."""
         learned_from = min(interactions, self.interactions) - self.random_interactions
-        return max(0, int(self.update_ratio * learned_from))
+        return max(0, int(Fraction(str(self.update_ratio)) * learned_from))  # 0.29 * 100 is 29
 
     @property
     def run_folder(self) -> str:
         """Where the run is kept."""
-        return self.folder or f"runs/{self.env.replace(':', '-').replace('/', '-')}-seed{self.seed}"
+        env = self.env.replace(":", "-").replace("/", "-")
+        label = f"-{self.label}" if self.label else ""
+        return self.folder or f"runs/{env}-seed{self.seed}{label}"
 
 
 def from_dict(kind: type[Config], values: Mapping[str, Any], path: str = "") -> Config:

@@ -23,7 +23,7 @@ from delayzero.training.config import TrainConfig, from_dict
 from delayzero.training.files import read_json, write_json
 
 PACKAGES = ("numpy", "gymnasium", "jax", "jaxlib", "flax", "optax", "mctx", "ale-py", "minatar")
-FREE_FIELDS = ("folder", "log_every", "checkpoint_minutes")
+FREE_FIELDS = ("folder", "label", "log_every", "checkpoint_minutes")
 """Settings that may change when a run goes on: they do not change what is learned."""
 
 

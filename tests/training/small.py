@@ -20,6 +20,8 @@ from delayzero.training.run_folder import RunFolder
 from delayzero.training.system import Spaces, build_system, make_training_env
 
 TINY = {"latent": 8, "width": 16, "memory": 8, "support": 10, "channels": 8, "head": 8}
+EVERY_ROUND = 1e-9
+"""Minutes between checkpoints that come after every round."""
 CACHE = {  # the same for this process and for others
     "jax_persistent_cache_min_compile_time_secs": 0.0,
     "jax_persistent_cache_min_entry_size_bytes": -1,

@@ -43,9 +43,9 @@ def fails(capsys, *words):
         (["cartpole", "debg"], "did you mean 'debug'?"),
         ([], "name a preset: cartpole"),
         (["--seed", "3"], "name a preset: cartpole"),
-        (["cartpole", "--envs", "0"], "envs is 0; it should be at least 1"),
+        (["cartpole", "--envs", "0"], "--envs is 0; it should be at least 1"),
         (["cartpole", "--random-interactions", "3"], "type --random-interactions"),
-        (["cartpole", "--learner.batch-size", "0"], "learner.batch_size is 0"),
+        (["cartpole", "--learner.batch-size", "0"], "--learner.batch-size is 0"),
     ],
     ids=[
         *("option", "nested-option", "value", "preset", "second-preset", "nothing"),

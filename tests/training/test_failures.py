@@ -12,7 +12,7 @@ from delayzero.evaluation import episodes
 from delayzero.training import loop
 from delayzero.training.loop import DivergedError, train
 
-from .small import Counting, NotCompiled, metrics_of, newest, small, stored, trainer
+from .small import EVERY_ROUND, Counting, NotCompiled, metrics_of, newest, small, stored, trainer
 
 COMMAND = ["delayzero", "train"]
 
@@ -35,7 +35,9 @@ def test_a_reward_that_is_not_finite_ends_the_run(bad, counting, tmp_path):
     """Environments 0 to 3 all give it in their 30th step, after learning began."""
     env = counting(bad_step=30, bad_reward=bad)
     folder = tmp_path / "run"
-    config = small(folder, env=env, checkpoint_minutes=0.0, max_steps=None, final_max_steps=None)
+    config = small(
+        folder, env=env, checkpoint_minutes=EVERY_ROUND, max_steps=None, final_max_steps=None
+    )
     with pytest.raises(DivergedError, match="not finite") as failed:
         train(config, COMMAND)
     told = str(failed.value)

@@ -21,6 +21,7 @@ from delayzero.training.loop import train
 
 from .small import (
     CACHE,
+    EVERY_ROUND,
     Counting,
     Crash,
     NotCompiled,
@@ -45,14 +46,14 @@ def options_of(config):
         *("train", "cartpole", "debug", "--folder", config.folder),
         *("--interactions", str(config.interactions), "--learner.target-period", "3"),
         *("--reanalysis.roots", "24", "--reanalysis.sweep-updates", "11"),
-        *("--replay.priority-exponent", "0.6", "--checkpoint-minutes", "0"),
+        *("--replay.priority-exponent", "0.6", "--checkpoint-minutes", str(EVERY_ROUND)),
         *("--model.latent", "8", "--model.width", "16", "--model.memory", "8"),
         *("--model.support", "10", "--model.channels", "8", "--model.head", "8"),
     ]
 
 
 def test_the_same_seed_gives_the_same_run(whole_run, tmp_path):
-    train(small(tmp_path / "again", checkpoint_minutes=0.0), COMMAND)
+    train(small(tmp_path / "again", checkpoint_minutes=EVERY_ROUND), COMMAND)
     assert_same_runs(whole_run, tmp_path / "again")
     made = progress_of(whole_run)
     assert made["sweeps"] >= 3
@@ -132,7 +133,7 @@ def test_a_second_signal_stops_at_once(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_many_crashes_at_any_time(whole_run, tmp_path, monkeypatch):
-    config = small(tmp_path / "run", checkpoint_minutes=0.0)
+    config = small(tmp_path / "run", checkpoint_minutes=EVERY_ROUND)
     for steps in (29, 38):
         crash_after(monkeypatch, steps)
         with pytest.raises(Crash):
@@ -163,7 +164,7 @@ def test_lines_are_written_once_where_checkpoints_fall_between_them(tmp_path, mo
     monkeypatch.setattr(loop, "Programs", NotCompiled)
     config = small(tmp_path / "run", log_every=48, final_episodes=1)
     assert train(replace(config, folder=str(tmp_path / "whole")), COMMAND).finished
-    every_round = replace(config, checkpoint_minutes=0.0)
+    every_round = replace(config, checkpoint_minutes=EVERY_ROUND)
     crash_after(monkeypatch, 9)  # the checkpoint is at 8 rows, 32 interactions
     with pytest.raises(Crash):
         train(every_round, COMMAND)
@@ -189,7 +190,7 @@ def test_lines_of_rounds_without_updates_are_the_same(tmp_path, monkeypatch):
     assert updates[first + 1] == 1
     crash_after_lines(monkeypatch, first + 1)  # right after the round of the first update
     with pytest.raises(Crash):
-        train(replace(config, checkpoint_minutes=0.0), COMMAND)
+        train(replace(config, checkpoint_minutes=EVERY_ROUND), COMMAND)
     assert train(config, COMMAND).finished
     assert_same_runs(tmp_path / "whole", tmp_path / "run")
 
@@ -218,7 +219,7 @@ def test_minatar_with_frames_on_the_host(tmp_path, monkeypatch, capsys):
     )
     assert train(replace(base, folder=str(tmp_path / "whole")), COMMAND).finished
     assert "they stay on the host" in capsys.readouterr().err
-    config = replace(base, folder=str(tmp_path / "run"), checkpoint_minutes=0.0)
+    config = replace(base, folder=str(tmp_path / "run"), checkpoint_minutes=EVERY_ROUND)
     crash_after(monkeypatch, 35)
     with pytest.raises(Crash):
         train(config, COMMAND)
@@ -241,7 +242,9 @@ def forgetful(monkeypatch):
 
 
 def interrupted_forgetful(env, folder, monkeypatch, capsys):
-    config = small(folder, env=env, checkpoint_minutes=0.0, max_steps=None, final_max_steps=None)
+    config = small(
+        folder, env=env, checkpoint_minutes=EVERY_ROUND, max_steps=None, final_max_steps=None
+    )
     crash_after(monkeypatch, 33)
     with pytest.raises(Crash):
         train(config, COMMAND)
@@ -289,7 +292,7 @@ def test_checkpoints_go_on_after_environments_began_again(forgetful, tmp_path, m
 @pytest.mark.parametrize("gigabytes", [None, 0.0], ids=["device", "host"])
 def test_a_resumed_run_never_has_two_replays(gigabytes, tmp_path, monkeypatch):
     monkeypatch.setattr(loop, "Programs", NotCompiled)
-    config = small(tmp_path / "run", checkpoint_minutes=0.0)
+    config = small(tmp_path / "run", checkpoint_minutes=EVERY_ROUND)
     config = replace(config, replay=replace(config.replay, device_gigabytes=gigabytes))
     crash_after(monkeypatch, 33)
     with pytest.raises(Crash):
