@@ -22,7 +22,7 @@ import numpy as np
 
 from delayzero.arguments import UsageError
 from delayzero.envs.recording import ActionLog
-from delayzero.evaluation import Evaluator, summary
+from delayzero.evaluation.episodes import Evaluator, summary
 from delayzero.learning.update import NEVER, LearnerState
 from delayzero.progress import Advance, progress
 from delayzero.replay import Replay, arrays_of, cut_off, release, with_arrays
@@ -232,9 +232,15 @@ class Trainer:
         np.savez_compressed(place, **arrays)
         kept = self._checkpoints.latest()
         last = "there is no checkpoint yet" if kept is None else f"checkpoint {kept} is intact"
+        seen = all(np.isfinite(arrays[name]).all() for name in ("observation", "following"))
+        cause = "the loss or its gradient is" if seen else "observations of the environment are"
+        remedy = (
+            "try a smaller --learner.learning-rate in another --folder"
+            if seen
+            else f"mend {self._system.config.env}, or wrap it so that it shows finite numbers"
+        )
         raise DivergedError(
-            f"update {update}: the loss or its gradient is not finite; its batch is in {place}, "
-            f"{last}; try a smaller --learner.learning-rate in another --folder"
+            f"update {update}: {cause} not finite; its batch is in {place}, {last}; {remedy}"
         )
 
     def _write_metrics(self) -> None:

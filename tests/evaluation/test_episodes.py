@@ -8,8 +8,8 @@ import pytest
 from gymnasium import spaces
 
 from delayzero.envs.make import make_vector
-from delayzero.evaluation import Episode, Evaluator, episodes, summary
-from delayzero.evaluation.episodes import SEED
+from delayzero.evaluation import episodes
+from delayzero.evaluation.episodes import SEED, Episode, Evaluator, summary
 from delayzero.training.system import Spaces, build_system, make_training_env
 
 from ..training.small import small, stirred
