@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import logging
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -78,9 +81,11 @@ class Checkpoints:
         return self._read(items)
 
     def _read(self, items: dict[str, Any]) -> dict[str, Any]:
-        step = self._manager.latest_step()
+        step, hook = self._manager.latest_step(), sys.unraisablehook
+        sys.unraisablehook = functools.partial(_but_late_reads, hook)
         try:
             found = self._manager.restore(step, args=ocp.args.Composite(**items))
+            sys.unraisablehook = hook  # after an error it stays: late reads come later
             return {name: found[name] for name in items}
         except (OSError, ValueError, TypeError, LookupError, AttributeError) as error:
             raise BrokenCheckpointError(
@@ -92,6 +97,15 @@ class Checkpoints:
     def close(self) -> None:
         """End."""
         self._manager.close()
+
+
+def _but_late_reads(hook: Callable[[Any], Any], error: Any) -> None:
+    """Pass on what Python cannot raise, apart from reads that end after orbax gave up.
+
+    It does so at the first damaged array; each other read then finds its event loop closed.
+    """
+    if str(error.exc_value) != "Event loop is closed":
+        hook(error)
 
 
 def examples_of(tree: Any) -> Any:

@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import subprocess
+import sys
 import time
 from contextlib import closing
 
@@ -124,6 +126,16 @@ def test_a_broken_checkpoint_is_one_line(damage, verb, run, capsys, monkeypatch)
     assert f"the checkpoint {run / 'checkpoints' / '1'} cannot be read" in last
     assert "move it away, or train in another --folder" in last
     assert listing(run / "checkpoints" / "1") == before
+
+
+def test_reads_that_orbax_gave_up_are_not_shown(run):
+    """In a process of its own: pytest keeps what Python cannot raise to itself."""
+    lose_weights(run)
+    words = [sys.executable, "-m", "delayzero", "evaluate", str(run)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1, done.stderr
+    assert "cannot be read" in done.stderr
 
 
 def command(run):
