@@ -29,3 +29,12 @@ def require(module: str, extra: str) -> ModuleType:
         raise MissingExtraError(
             f"{package} is not installed; type: pip install 'delayzero[{extra}]'", name=package
         ) from None
+
+
+def require_training() -> None:
+    """Import what training and evaluation need, or say what to type; each before its users."""
+    for module in (
+        *("jax", "chex", "optax", "orbax.checkpoint", "flax.linen", "mctx"),
+        "tensorboard.summary.writer.event_file_writer",
+    ):
+        require(module, "train")

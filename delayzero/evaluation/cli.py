@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from delayzero.arguments import Parser, whole
-from delayzero.extras import require
+from delayzero.extras import require_training
 from delayzero.progress import progress
 
 
 def main(arguments: Sequence[str]) -> int:
     """Evaluate a run: one JSON line for each episode, then their summary."""
-    require("jax", "train")
+    require_training()
     parser = Parser(
         prog="delayzero evaluate",
         description="Play whole episodes with the newest weights of a run, without noise; print "

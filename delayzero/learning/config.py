@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from delayzero.bounds import COUNT, NOT_NEGATIVE, POSITIVE, SHARE, check_numbers
+
 
 @dataclass(frozen=True)
 class LearnerConfig:
@@ -53,19 +55,22 @@ class LearnerConfig:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be."""
-        for name in (
-            *("batch_size", "unroll", "td_steps", "prefix_horizon", "warmup", "target_period"),
-            *("learning_rate", "clip_norm"),
-        ):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"learner.{name} is {getattr(self, name)}; it should be above 0")
-        for name in ("weight_decay", "mixed_value_after", "mixed_value_age"):
-            if not (getattr(self, name) or 0) >= 0:
-                raise ValueError(f"learner.{name} is {getattr(self, name)}; it should be 0 or more")
-        if self.td_age is not None and self.td_age < 1:
-            raise ValueError(f"learner.td_age is {self.td_age}; it should be at least 1")
-        if not 0 <= self.drop_at <= 1:
-            raise ValueError(f"learner.drop_at is {self.drop_at}; it should be in [0, 1]")
+        check_numbers(
+            self,
+            "learner.",
+            {
+                COUNT: (
+                    *("batch_size", "unroll", "td_steps", "td_age", "prefix_horizon"),
+                    *("warmup", "target_period"),
+                ),
+                POSITIVE: ("learning_rate", "clip_norm"),
+                NOT_NEGATIVE: (
+                    *("policy_weight", "value_weight", "prefix_weight", "consistency_weight"),
+                    *("weight_decay", "mixed_value_after", "mixed_value_age"),
+                ),
+                SHARE: ("drop_at",),
+            },
+        )
 
     @property
     def window(self) -> int:
@@ -86,8 +91,4 @@ class ReanalysisConfig:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be."""
-        for name in ("sweep_updates", "roots"):
-            if getattr(self, name) < 1:
-                raise ValueError(
-                    f"reanalysis.{name} is {getattr(self, name)}; at least 1 is needed"
-                )
+        check_numbers(self, "reanalysis.", {COUNT: ("sweep_updates", "roots")})

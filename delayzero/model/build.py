@@ -8,6 +8,7 @@ from typing import Any, Literal
 import jax
 import jax.numpy as jnp
 
+from delayzero.bounds import COUNT, Bounds, check_numbers
 from delayzero.model.atari import atari_model
 from delayzero.model.conv import conv_model
 from delayzero.model.layers import NormKind
@@ -46,11 +47,8 @@ class ModelConfig:
     """conv, mlp: the size of the LSTM of the value prefix (atari: always 512)."""
 
     def __post_init__(self) -> None:
-        for name in ("support", "channels", "head", "latent", "width", "memory"):
-            value = getattr(self, name)
-            least = 1 if name == "support" else SMALLEST
-            if value < least:
-                raise ValueError(f"model.{name} should be at least {least}, not {value}")
+        sizes = ("channels", "head", "latent", "width", "memory")
+        check_numbers(self, "model.", {COUNT: ("support",), Bounds(SMALLEST): sizes})
 
 
 def build_model(

@@ -23,6 +23,7 @@ import jax.numpy as jnp
 import mctx
 from jax import Array
 
+from delayzero.bounds import COUNT, NOT_NEGATIVE, POSITIVE, SHARE, check_numbers
 from delayzero.model import Memory, WorldModel
 from delayzero.planning.qtransforms import completed_by_mixed_value, filled_by_node_value
 
@@ -59,25 +60,16 @@ class SearchConfig:
 
     def __post_init__(self) -> None:
         """Refuse settings that no search can have."""
-        if self.simulations is not None and self.simulations < 1:
-            raise ValueError(f"search.simulations is {self.simulations}; it should be at least 1")
-        if self.considered_actions is not None and self.considered_actions < 1:
-            raise ValueError(
-                f"search.considered_actions is {self.considered_actions}; it should be at least 1"
-            )
         for name, known in (("method", ("gumbel", "puct")), ("q_range", ("tree", "node"))):
             if getattr(self, name) not in known:
                 raise ValueError(f"search.{name} is '{getattr(self, name)}', not one of {known}")
-        for name in ("q_floor", "dirichlet_alpha", "c_base"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"search.{name} is {getattr(self, name)}; it should be above 0")
-        for name in ("q_scale", "q_visits", "c_init"):
-            if not getattr(self, name) >= 0:
-                raise ValueError(f"search.{name} is {getattr(self, name)}; it should be 0 or more")
-        if not 0 <= (self.dirichlet_fraction or 0) <= 1:
-            raise ValueError(
-                f"search.dirichlet_fraction is {self.dirichlet_fraction}; it should be in [0, 1]"
-            )
+        bounds = {
+            COUNT: ("simulations", "considered_actions"),
+            POSITIVE: ("q_floor", "dirichlet_alpha", "c_base"),
+            NOT_NEGATIVE: ("q_scale", "q_visits", "c_init"),
+            SHARE: ("dirichlet_fraction",),
+        }
+        check_numbers(self, "search.", bounds)
 
     def resolved(self, num_actions: int) -> SearchConfig:
         """The same with every figure that was left to itself, by EfficientZero V2's rules."""

@@ -18,8 +18,10 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array, lax
 
+from delayzero.bounds import COUNT, NOT_NEGATIVE, SHARE, check_numbers
 from delayzero.replay.frames import Frames, HostFrames, empty_frames, gather_frames
 
 
@@ -38,11 +40,12 @@ class ReplayConfig:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be."""
-        if self.capacity is not None and self.capacity < 1:
-            raise ValueError(f"replay.capacity is {self.capacity}; it should be at least 1")
-        for name in ("priority_exponent", "priority_correction"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ValueError(f"replay.{name} is {getattr(self, name)}; it should be in [0, 1]")
+        bounds = {
+            COUNT: ("capacity",),
+            SHARE: ("priority_exponent", "priority_correction"),
+            NOT_NEGATIVE: ("device_gigabytes",),
+        }
+        check_numbers(self, "replay.", bounds)
 
 
 class Transitions(NamedTuple):
@@ -296,9 +299,17 @@ def arrays_of(replay: Replay) -> Any:
     return replay._replace(frames=frames)
 
 
+def release(replay: Replay) -> None:
+    """Free the memory of a replay whose arrays :func:`with_arrays` will replace."""
+    if isinstance(replay.frames, HostFrames):
+        replay.frames.array = replay.frames.array[:0].copy()
+    for array in jax.tree.leaves(replay):
+        array.delete()
+
+
 def with_arrays(replay: Replay, arrays: Any) -> Replay:
-    """A replay like this one with saved arrays, kept where its own are."""
+    """A replay like this one with saved arrays, kept where its own are, which are not read."""
     if not isinstance(replay.frames, HostFrames):
         return Replay(*arrays)
-    replay.frames.array[...] = arrays.frames
+    replay.frames.array = np.require(arrays.frames, requirements="W")
     return Replay(*arrays)._replace(frames=replay.frames)

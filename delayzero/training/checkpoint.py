@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import logging
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +13,13 @@ import jax
 import numpy as np
 import orbax.checkpoint as ocp
 
+from delayzero.arguments import UsageError
+
 logging.getLogger("absl").setLevel(logging.WARNING)  # orbax reports every file
+
+
+class BrokenCheckpointError(UsageError):
+    """A checkpoint cannot be read."""
 
 
 class Checkpoints:
@@ -21,14 +30,22 @@ class Checkpoints:
     arrays, restored into the form of an example.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, read_only: bool = False) -> None:
+        """Open them.
+
+        Args:
+            folder: Where they are.
+            read_only: Create and delete nothing: a run may be writing there. The run itself makes
+                the folder, and deletes what it left half written when it was killed.
+        """
+        self._folder = folder.absolute()
         options = ocp.CheckpointManagerOptions(
-            max_to_keep=1,
-            create=True,
-            cleanup_tmp_directories=True,
+            max_to_keep=None if read_only else 1,
+            create=not read_only,
+            cleanup_tmp_directories=not read_only,
             enable_async_checkpointing=False,
         )
-        self._manager = ocp.CheckpointManager(folder.absolute(), options=options)
+        self._manager = ocp.CheckpointManager(self._folder, options=options)
 
     def latest(self) -> int | None:
         """The number of the newest checkpoint, or None."""
@@ -44,8 +61,7 @@ class Checkpoints:
 
     def progress(self) -> dict[str, Any]:
         """The plain numbers of the newest checkpoint."""
-        args = ocp.args.Composite(progress=ocp.args.JsonRestore())
-        found = self._manager.restore(self._manager.latest_step(), args=args)
+        found = self._read({"progress": ocp.args.JsonRestore()})
         progress: dict[str, Any] = found["progress"]
         return progress
 
@@ -54,17 +70,53 @@ class Checkpoints:
 
         Args:
             examples: A tree of arrays, or of their shapes, for each part that is wanted.
+
+        Raises:
+            BrokenCheckpointError: It cannot be read.
         """
         items = {}
         for name, example in examples.items():
             restore = jax.tree.map(_restore_args, example)
             items[name] = ocp.args.PyTreeRestore(item=example, restore_args=restore)
-        found = self._manager.restore(self._manager.latest_step(), args=ocp.args.Composite(**items))
-        return {name: found[name] for name in examples}
+        return self._read(items)
+
+    def _read(self, items: dict[str, Any]) -> dict[str, Any]:
+        step, hook = self._manager.latest_step(), sys.unraisablehook
+        sys.unraisablehook = functools.partial(_but_late_reads, hook)
+        try:
+            found = self._manager.restore(step, args=ocp.args.Composite(**items))
+            sys.unraisablehook = hook  # after an error it stays: late reads come later
+            return {name: found[name] for name in items}
+        except (OSError, ValueError, TypeError, LookupError, AttributeError) as error:
+            raise BrokenCheckpointError(
+                f"the checkpoint {self._folder / str(step)} cannot be read "
+                f"({type(error).__name__}): a part of it is missing or damaged, or it was written "
+                "with other settings; put back a copy, move it away, or train in another --folder"
+            ) from error
 
     def close(self) -> None:
         """End."""
         self._manager.close()
+
+
+def _but_late_reads(hook: Callable[[Any], Any], error: Any) -> None:
+    """Pass on what Python cannot raise, apart from reads that end after orbax gave up.
+
+    It does so at the first damaged array; each other read then finds its event loop closed.
+    """
+    if str(error.exc_value) != "Event loop is closed":
+        hook(error)
+
+
+def examples_of(tree: Any) -> Any:
+    """A tree of arrays without their memory, for :meth:`Checkpoints.restore`."""
+
+    def example(leaf: Any) -> Any:
+        if isinstance(leaf, np.ndarray):
+            return np.broadcast_to(np.zeros((), leaf.dtype), leaf.shape)  # one number, all over
+        return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype)
+
+    return jax.tree.map(example, tree)
 
 
 def _restore_args(leaf: Any) -> Any:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from delayzero.arguments import UsageError
-from delayzero.extras import require
+from delayzero.extras import require, require_training
 
 USAGE = """usage: delayzero train PRESET... [--SETTING VALUE]...
 
@@ -26,18 +26,16 @@ settings (values are those of the presets named before --help):
 
 def main(arguments: Sequence[str]) -> int:
     """Train."""
-    require("jax", "train")
+    require_training()
     tyro = require("tyro", "train")
     from delayzero.training.config import TrainConfig
     from delayzero.training.loop import train
+    from delayzero.training.options import HELP, split
     from delayzero.training.presets import PRESETS, compose
     from delayzero.training.run_folder import command_line
 
-    words = list(arguments)
-    names = []
-    while words and not words[0].startswith("-"):
-        names.append(words.pop(0))
-    asked = any(word in ("-h", "--help") for word in words)
+    names, words = split(arguments)
+    asked = any(word in HELP for word in words)
     if asked:
         listed = [
             f"  {name:<12} {(make.__doc__ or '').splitlines()[0]}" for name, make in PRESETS.items()

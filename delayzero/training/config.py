@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 import types
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any, TypeVar
 
 from delayzero.agents.kinds import AGENTS, AgentName
 from delayzero.arguments import UsageError
+from delayzero.bounds import COUNT, NOT_NEGATIVE, Bounds, check_numbers
 from delayzero.delays import parse
 from delayzero.learning.config import LearnerConfig, ReanalysisConfig
 from delayzero.model import ModelConfig
@@ -20,6 +23,17 @@ from delayzero.replay import ReplayConfig
 from delayzero.words import meant
 
 Config = TypeVar("Config")
+
+BOUNDS = {
+    COUNT: (
+        *("envs", "rows", "stack", "interactions", "log_every"),
+        *("evaluate_episodes", "final_episodes"),
+        *("max_steps", "evaluate_max_steps", "final_max_steps"),
+    ),
+    NOT_NEGATIVE: ("seed", "update_ratio", "tail_updates", "evaluate_every"),
+    Bounds(0, 1, above=True): ("discount",),
+    Bounds(0, math.inf, above=True): ("checkpoint_minutes",),
+}
 
 
 @dataclass(frozen=True)
@@ -69,9 +83,12 @@ class TrainConfig:
     audit: bool = False
     """Check with every step that what ran is what should have run; slow."""
     checkpoint_minutes: float = 5.0
-    """Minutes between checkpoints."""
+    """Minutes between checkpoints; inf: only at the end."""
     folder: str | None = None
-    """Where the run is kept; by default runs/ENV-AGENT-DELAY-seedSEED."""
+    """Where the run is kept; by default runs/ENV-AGENT-DELAY-seedSEED, with -LABEL if there is
+    one."""
+    label: str | None = None
+    """Part of the default folder's name; the preset debug has one, to be in no other run's way."""
     model: ModelConfig = field(default_factory=ModelConfig)
     """The networks."""
     search: SearchConfig = field(default_factory=SearchConfig)
@@ -85,33 +102,35 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be, and say what to type."""
-        for name in (
-            *("envs", "rows", "stack", "interactions", "log_every"),
-            *("evaluate_episodes", "final_episodes"),
-            *("max_steps", "evaluate_max_steps", "final_max_steps"),
-        ):
-            if getattr(self, name) is not None and getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; it should be at least 1")
-        for name in ("seed", "update_ratio", "tail_updates", "evaluate_every"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name} is {getattr(self, name)}; it should not be below 0")
+        check_numbers(self, "", BOUNDS)
         if self.agent not in AGENTS:
             guess = meant(self.agent, AGENTS)
             hint = f"; did you mean '{guess}'?" if guess else ""
             raise ValueError(f"'{self.agent}' is no agent{hint} valid: {', '.join(AGENTS)}")
         parse(self.delay)  # raises DelayError, which says what to type
-        if not 0 < self.discount <= 1:
-            raise ValueError(f"discount is {self.discount}; it should be above 0 and at most 1")
         if self.random_interactions < self.needed_at_start:
             raise ValueError(
-                f"random_interactions is {self.random_interactions}; a batch of "
+                f"--random-interactions is {self.random_interactions}; a batch of "
                 f"{self.learner.batch_size} and its windows need {self.needed_at_start}; type "
                 f"--random-interactions {self.needed_at_start}"
             )
+        if self.interactions <= self.random_interactions:
+            raise ValueError(
+                f"--interactions is {self.interactions}, of which the first "
+                f"{self.random_interactions} are random: nothing would be learned; type "
+                f"--interactions {2 * self.random_interactions}, or a smaller "
+                "--random-interactions"
+            )
         if self.replay.capacity is not None and self.replay.capacity < self.random_interactions:
             raise ValueError(
-                f"replay.capacity is {self.replay.capacity}, less than the "
-                f"{self.random_interactions} interactions before learning begins"
+                f"--replay.capacity is {self.replay.capacity}, less than the "
+                f"{self.random_interactions} interactions before learning begins; type "
+                f"--replay.capacity {self.random_interactions} or more"
+            )
+        if self.total_updates > LARGEST:
+            raise ValueError(
+                f"--update-ratio {self.update_ratio} makes {self.total_updates} updates; type a "
+                f"smaller one: at most {LARGEST} updates can be made"
             )
 
     @property
@@ -133,7 +152,7 @@ class TrainConfig:
         if not AGENTS[self.agent].learns:
             return 0
         learned_from = min(interactions, self.interactions) - self.random_interactions
-        return max(0, int(self.update_ratio * learned_from))
+        return max(0, int(Fraction(str(self.update_ratio)) * learned_from))  # 0.29 * 100 is 29
 
     @property
     def law(self) -> str | None:
@@ -150,7 +169,8 @@ class TrainConfig:
         """Where the run is kept."""
         words = [self.env, self.agent, *([] if self.law is None else [self.law])]
         name = re.sub(r"[^\w.=-]+", "-", "-".join(words))
-        return self.folder or f"runs/{name}-seed{self.seed}"
+        label = f"-{self.label}" if self.label else ""
+        return self.folder or f"runs/{name}-seed{self.seed}{label}"
 
 
 def from_dict(kind: type[Config], values: Mapping[str, Any], path: str = "") -> Config:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from delayzero.arguments import Parser, UsageError
 from delayzero.delays.pictures import GREY, INK, new_figure
+from delayzero.training.files import read_json, read_lines
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -30,11 +30,11 @@ def read_curve(metrics: Path, name: str) -> Curve:
     """The curve in a run's ``metrics.jsonl``, with the final result if it lies beside it.
 
     Raises:
-        UsageError: There is no such file.
+        UsageError: There is no such file, or it or the result is damaged.
     """
     if not metrics.exists():
         raise UsageError(f"there is no {metrics}; name the folder of a run")
-    lines: list[dict[str, Any]] = [json.loads(line) for line in metrics.read_text().splitlines()]
+    lines = read_lines(metrics, "leave out its run")
 
     def scores(key: str) -> list[tuple[int, float]]:
         return [(line["interactions"], line[key]) for line in lines if key in line]
@@ -42,7 +42,7 @@ def read_curve(metrics: Path, name: str) -> Curve:
     evaluations = scores("evaluation/score")
     result = metrics.parent / "result.json"
     if result.exists():
-        end = json.loads(result.read_text())
+        end = read_json(result, "delete it, and train again to write it", ("interactions", "score"))
         evaluations.append((end["interactions"], end["score"]))
     return Curve(name, scores("selfplay/score"), evaluations)
 

@@ -22,14 +22,15 @@ import numpy as np
 
 from delayzero.agents import Ending
 from delayzero.arguments import UsageError
-from delayzero.evaluation import Evaluator, summary
+from delayzero.evaluation.episodes import Evaluator, summary
 from delayzero.learning.update import NEVER, LearnerState
 from delayzero.progress import Advance, progress
-from delayzero.replay import Replay, arrays_of, cut_off, with_arrays
-from delayzero.training.checkpoint import Checkpoints
+from delayzero.replay import Replay, arrays_of, cut_off, release, with_arrays
+from delayzero.training.checkpoint import Checkpoints, examples_of
 from delayzero.training.collector import Collector
 from delayzero.training.config import TrainConfig
 from delayzero.training.environments import Environments
+from delayzero.training.files import write_json, write_whole
 from delayzero.training.metrics import MetricsLog, collapse_warning, plain
 from delayzero.training.programs import Programs
 from delayzero.training.run_folder import RunFolder, versions
@@ -76,10 +77,10 @@ def train(config: TrainConfig, command: Sequence[str]) -> Outcome:
     env = Environments.of(config)  # first: a typing error should leave no folder
     try:
         system = build_system(config, Spaces.of(env.played))
-        folder.open(config, command)
-        if folder.result.exists():
+        if folder.finished(config):
             _say(f"{folder.path} is finished; its result is in {folder.result}")
             return Outcome(True, folder.path)
+        folder.open(config, command)
         trainer = Trainer(system, env, folder)
         try:
             return Outcome(trainer.run(), folder.path)
@@ -227,9 +228,15 @@ class Trainer:
         np.savez_compressed(place, **arrays)
         kept = self._checkpoints.latest()
         last = "there is no checkpoint yet" if kept is None else f"checkpoint {kept} is intact"
+        seen = all(np.isfinite(arrays[name]).all() for name in ("observation", "following"))
+        cause = "the loss or its gradient is" if seen else "observations of the environment are"
+        remedy = (
+            "try a smaller --learner.learning-rate in another --folder"
+            if seen
+            else f"mend {self._system.config.env}, or wrap it so that it shows finite numbers"
+        )
         raise DivergedError(
-            f"update {update}: the loss or its gradient is not finite; its batch is in {place}, "
-            f"{last}; try a smaller --learner.learning-rate in another --folder"
+            f"update {update}: {cause} not finite; its batch is in {place}, {last}; {remedy}"
         )
 
     def _write_metrics(self) -> None:
@@ -288,8 +295,8 @@ class Trainer:
         with progress("evaluate", config.final_episodes) as advance:
             episodes = evaluator.play(self.learner.variables, config.seed, advance)
         evaluator.close()
-        with self._folder.episodes.open("w") as lines:
-            lines.writelines(json.dumps(episode._asdict()) + "\n" for episode in episodes)
+        lines = [json.dumps(episode._asdict()) + "\n" for episode in episodes]
+        write_whole(self._folder.episodes, "".join(lines))
         result = {
             "env": config.env,
             "agent": config.agent,
@@ -305,7 +312,7 @@ class Trainer:
             "evaluate_seconds": round(self._elapsed() - trained, 1),
             "versions": versions(),
         }
-        self._folder.result.write_text(json.dumps(result, indent=2) + "\n")
+        write_json(self._folder.result, result)
         _say(
             f"score {_score(result)} over "
             f"{config.final_episodes} episodes, {trained:.0f} s of training; {self._folder.result}"
@@ -339,13 +346,15 @@ class Trainer:
         made = self._checkpoints.progress()
         config = self._system.config
         actions = np.zeros((made["environments"]["steps"], config.envs), np.int32)
-        parts = self._checkpoints.restore(
+        examples = examples_of(
             {
                 "learner": self.learner,
                 "replay": arrays_of(self.replay),
                 "collector": {**self._collector.state(), "actions": actions},
             }
         )
+        release(self.replay)  # there may be no room for two
+        parts = self._checkpoints.restore(examples)
         self.learner = parts["learner"]
         self.replay = with_arrays(self.replay, parts["replay"])
         self._collector.restore(parts["collector"])

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -19,14 +20,15 @@ import jax
 from delayzero import __version__
 from delayzero.arguments import UsageError
 from delayzero.training.config import TrainConfig, from_dict
+from delayzero.training.files import read_json, write_json
 
 PACKAGES = ("numpy", "gymnasium", "jax", "jaxlib", "flax", "optax", "mctx", "ale-py", "minatar")
-FREE_FIELDS = ("folder", "log_every", "checkpoint_minutes")
+FREE_FIELDS = ("folder", "label", "log_every", "checkpoint_minutes")
 """Settings that may change when a run goes on: they do not change what is learned."""
 
 
 class RunFolder:
-    """A run's folder: ``config.json``, ``command.txt``, ``versions.json``, metrics, checkpoints."""
+    """A run's folder: ``config.json``, ``starts.jsonl``, metrics, checkpoints, ``result.json``."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -36,6 +38,15 @@ class RunFolder:
     def checkpoints(self) -> Path:
         """Where checkpoints are."""
         return self.path / "checkpoints"
+
+    @property
+    def _settings(self) -> Path:
+        return self.path / "config.json"
+
+    @property
+    def starts(self) -> Path:
+        """One JSON line for each time the run was started or resumed: when, how, with what."""
+        return self.path / "starts.jsonl"
 
     @property
     def metrics(self) -> Path:
@@ -52,25 +63,45 @@ class RunFolder:
         """The summary of a finished run."""
         return self.path / "result.json"
 
+    def finished(self, config: TrainConfig) -> bool:
+        """Whether the folder holds the result of this run; nothing in it is changed.
+
+        Raises:
+            UsageError: It holds the result of another run, or a damaged one.
+        """
+        if not self.result.exists():
+            return False
+        read_json(self.result, "delete it, and type the same command to evaluate the run again")
+        self._check_same(config)
+        return True
+
     def open(self, config: TrainConfig, command: Sequence[str]) -> None:
         """Make the folder, or check that it holds a run with the same settings.
 
         Raises:
-            UsageError: It holds another run, or a run that is going on now.
+            UsageError: It holds another run, or a run that is going on now, or it is a file.
         """
-        self.path.mkdir(parents=True, exist_ok=True)
-        self._lock = (self.path / "lock").open("w")
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError):
+            raise UsageError(
+                f"--folder {self.path} is, or lies in, a file; type the name of a folder"
+            ) from None
+        self._lock = (self.path / "lock").open("a")
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise UsageError(f"a run is going on in {self.path}; wait for it to end") from None
-        settings = self.path / "config.json"
-        if settings.exists() and self._has_begun():
+        if self._settings.exists() and self._has_begun():
             self._check_same(config)
-        settings.write_text(json.dumps(asdict(config), indent=2) + "\n")
-        with (self.path / "command.txt").open("a") as lines:
-            lines.write(shlex.join(command) + "\n")
-        (self.path / "versions.json").write_text(json.dumps(versions(), indent=2) + "\n")
+        write_json(self._settings, asdict(config))
+        start = {
+            "time": datetime.now(UTC).isoformat(timespec="seconds"),
+            "command": shlex.join(command),
+            "versions": versions(),
+        }
+        with self.starts.open("a") as lines:
+            lines.write(json.dumps(start) + "\n")
 
     def close(self) -> None:
         """Let others open it."""
@@ -79,10 +110,14 @@ class RunFolder:
 
     def config(self) -> TrainConfig:
         """The configuration of the run that the folder holds."""
-        settings = self.path / "config.json"
-        if not settings.exists():
+        if not self._settings.exists():
             raise UsageError(f"{self.path} holds no run; type: delayzero train --help")
-        return from_dict(TrainConfig, json.loads(settings.read_text()))
+        remedy = "put back a copy, or train in another --folder"
+        values = read_json(self._settings, remedy)
+        try:
+            return from_dict(TrainConfig, values)
+        except (ValueError, TypeError) as error:
+            raise UsageError(f"{self._settings}: {error}; {remedy}") from None
 
     def _has_begun(self) -> bool:
         """Whether there is something to go on with."""

@@ -2,32 +2,51 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import jax
 
 from delayzero.arguments import UsageError
-from delayzero.training.checkpoint import Checkpoints
+from delayzero.training.checkpoint import BrokenCheckpointError, Checkpoints
 from delayzero.training.run_folder import RunFolder
 from delayzero.training.system import Spaces, System, build_system, make_training_env
+
+ATTEMPTS = 3
+"""To read a checkpoint: one that vanished meanwhile gave way to a newer one."""
 
 
 def load_weights(run: Path) -> tuple[System, Any]:
     """The system of a run, and the newest weights that its checkpoint has.
 
+    The run may be going on: nothing in its folder is changed.
+
     Raises:
-        UsageError: There is no such run, or it has no checkpoint yet.
+        UsageError: There is no such run, it has no checkpoint yet, or that cannot be read.
     """
     folder = RunFolder(run)
     config = folder.config()
     env = make_training_env(config)
-    system = build_system(config, Spaces.of(env))
-    env.close()
-    checkpoints = Checkpoints(folder.checkpoints) if folder.checkpoints.exists() else None
-    if checkpoints is None or checkpoints.latest() is None:
-        raise UsageError(f"{run} has no checkpoint yet; go on with its training first")
+    try:
+        system = build_system(config, Spaces.of(env))
+    finally:
+        env.close()
     example = jax.eval_shape(system.first_state, jax.random.key(0))
-    variables = checkpoints.restore({"learner": example})["learner"].variables
-    checkpoints.close()
-    return system, variables
+    return system, _newest(folder, example).variables
+
+
+def _newest(folder: RunFolder, example: Any) -> Any:
+    """The newest learner; its run may replace it by a newer one while it is read."""
+    for left in reversed(range(ATTEMPTS)):
+        if not folder.checkpoints.exists():
+            break
+        try:
+            with closing(Checkpoints(folder.checkpoints, read_only=True)) as checkpoints:
+                if checkpoints.latest() is None:
+                    break
+                return checkpoints.restore({"learner": example})["learner"]
+        except (BrokenCheckpointError, FileNotFoundError):
+            if not left:
+                raise
+    raise UsageError(f"{folder.path} has no checkpoint yet; go on with its training first")

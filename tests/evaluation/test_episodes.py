@@ -8,7 +8,8 @@ import pytest
 from gymnasium import spaces
 
 from delayzero.envs.make import make_vector
-from delayzero.evaluation import Episode, Evaluator, episodes, summary
+from delayzero.evaluation import episodes
+from delayzero.evaluation.episodes import Episode, Evaluator, summary
 from delayzero.training.system import (
     STREAM_EVALUATION_ENVS,
     Spaces,

@@ -59,7 +59,7 @@ def test_vectors_into_image_networks_are_refused():
 
 
 def test_sizes_are_checked():
-    with pytest.raises(ValueError, match=r"model\.width should be at least 8, not 0"):
+    with pytest.raises(ValueError, match=r"--model\.width is 0; it should be at least 8"):
         ModelConfig(width=0)
     with pytest.raises(ValueError, match="num_actions should be at least 1"):
         build_model(ModelConfig(), (4,), 0)

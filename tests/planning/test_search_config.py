@@ -65,8 +65,11 @@ def test_no_more_actions_are_considered_than_there_are():
         ("q_floor", -0.01),
         ("dirichlet_fraction", -0.1),
         ("dirichlet_fraction", 1.1),
+        ("q_scale", float("nan")),
+        ("c_base", float("inf")),
     ],
 )
 def test_impossible_settings_are_refused_by_name(field, value):
-    with pytest.raises(ValueError, match=rf"search\.{field} is {value}; it should be"):
+    option = field.replace("_", "-")
+    with pytest.raises(ValueError, match=rf"^--search\.{option} is {value}; it should be"):
         SearchConfig(**{field: value})

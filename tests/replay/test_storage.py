@@ -104,8 +104,11 @@ def test_the_largest_priority_is_forgotten_when_all_rows_have_less():
     ("changes", "message"),
     [
         pytest.param({"capacity": 0}, "replay.capacity is 0", id="capacity"),
-        pytest.param({"priority_exponent": 1.5}, r"1.5; it should be in \[0, 1\]", id="alpha"),
-        pytest.param({"priority_correction": -0.1}, r"replay.priority_correction", id="beta"),
+        pytest.param(
+            {"priority_exponent": 1.5}, "1.5; it should be at least 0 and at most 1", id="alpha"
+        ),
+        pytest.param({"priority_correction": -0.1}, "--replay.priority-correction", id="beta"),
+        pytest.param({"device_gigabytes": float("nan")}, "--replay.device-gigabytes", id="memory"),
     ],
 )
 def test_config_refuses(changes, message):

@@ -21,6 +21,8 @@ from delayzero.training.run_folder import RunFolder
 from delayzero.training.system import Spaces, build_system, make_training_env
 
 TINY = {"latent": 8, "width": 16, "memory": 8, "support": 10, "channels": 8, "head": 8}
+EVERY_ROUND = 1e-9
+"""Minutes between checkpoints that come after every round."""
 CACHE = {  # the same for this process and for others
     "jax_persistent_cache_min_compile_time_secs": 0.0,
     "jax_persistent_cache_min_entry_size_bytes": -1,
@@ -192,8 +194,10 @@ class Counting(gym.Env):
     begun = 0
     """Environments reset in this process, by which an unseeded one differs from itself."""
 
-    def __init__(self, length=7, bad_step=None, bad_reward=0.0, unseeded=False, cut=False):
-        self._length, self._bad = length, (bad_step, bad_reward)
+    def __init__(
+        self, length=7, bad_step=None, bad_reward=0.0, unseeded=False, cut=False, blind=None
+    ):
+        self._length, self._bad, self._blind = length, (bad_step, bad_reward), blind
         self._unseeded, self._cut = unseeded, cut
         self._episode = self._total = self._time = 0
 
@@ -213,7 +217,8 @@ class Counting(gym.Env):
         return self._show(), reward, ended and not self._cut, ended and self._cut, {}
 
     def _show(self):
-        return np.array([self._episode, self._time, 0, 0], np.float32)
+        shown = np.nan if self._total == self._blind else 0
+        return np.array([self._episode, self._time, shown, 0], np.float32)
 
 
 gym.register("delayzero-tests/Counting-v0", Counting)

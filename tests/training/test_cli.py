@@ -1,3 +1,6 @@
+import subprocess
+import sys
+
 import pytest
 
 from delayzero.cli import main
@@ -43,18 +46,44 @@ def fails(capsys, *words):
         (["cartpole", "debg"], "did you mean 'debug'?"),
         ([], "name a preset: cartpole"),
         (["--seed", "3"], "name a preset: cartpole"),
-        (["cartpole", "--envs", "0"], "envs is 0; it should be at least 1"),
+        (["cartpole", "--envs", "0"], "--envs is 0; it should be at least 1"),
         (["cartpole", "--random-interactions", "3"], "type --random-interactions"),
-        (["cartpole", "--learner.batch-size", "0"], "learner.batch_size is 0"),
+        (["cartpole", "--learner.batch-size", "0"], "--learner.batch-size is 0"),
+        (["cartpole", "--lerning-rate", "1"], "did you mean --learner.learning-rate?"),
+        (["cartpole", "--batch_size=8"], "did you mean --learner.batch-size?"),
+        (["cartpole", "-seed", "1"], "did you mean --seed?"),
+        (["cartpole", "--xyzzyxyzzy", "1"], "is no option; type: delayzero train --help"),
+        (
+            ["cartpole", "--env", "X-v1", "debug", "--seed", "1"],
+            "presets stand first; type: delayzero train cartpole debug --env X-v1 --seed 1",
+        ),
+        (["cartpole", "--seed", "1", "2"], "'2' belongs to no option"),
+        (["cartpole", "--interactions", "500"], "nothing would be learned; type --interactions"),
+        (["cartpole", "--learner.learning-rate", "nan"], "--learner.learning-rate is nan"),
     ],
     ids=[
         *("option", "nested-option", "value", "preset", "second-preset", "nothing"),
         *("no-preset", "too-small", "too-early", "nested-too-small"),
+        *("nested-name", "no-group", "one-dash", "far-from-all", "late-preset", "two-values"),
+        *("nothing-learned", "nan"),
     ],
 )
 def test_errors_say_what_to_type(words, message, asked, capsys):
     assert message in fails(capsys, *words)
     assert asked == []
+
+
+@pytest.mark.parametrize("verb", ["train", "evaluate"])
+@pytest.mark.parametrize("package", ["jax", "flax", "optax", "orbax", "mctx", "tensorboard"])
+def test_a_missing_package_is_one_line(package, verb, tmp_path):
+    """In a process of its own, where nothing is imported yet."""
+    code = f"import sys; sys.modules[{package!r}] = None\n"
+    code += f"from delayzero.cli import main; sys.exit(main([{verb!r}, 'cartpole']))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=100, cwd=tmp_path
+    )
+    line = f"delayzero: error: {package} is not installed; type: pip install 'delayzero[train]'\n"
+    assert (done.returncode, done.stderr) == (2, line)
 
 
 @pytest.mark.parametrize("words", [["--help"], ["-h"], ["cartpole", "debug", "--help"]])
@@ -71,7 +100,7 @@ def test_help(words, asked, capsys):
 
 
 def test_every_setting_can_be_typed(asked, capsys, tmp_path):
-    words = ["--learner.batch-size", "32", "--clip-rewards", "True", "--replay.capacity", "7000"]
+    words = ["--learner.batch_size", "32", "--clip-rewards=True", "--replay.capacity", "7000"]
     words += ["--search.method", "puct", "--max-steps", "9", "--learner.td-age", "None"]
     assert main(["train", "cartpole", *words]) == 0
     (config,) = asked

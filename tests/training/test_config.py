@@ -56,12 +56,19 @@ def test_unknown_presets_and_settings_are_refused_with_the_nearest():
         {"evaluate_max_steps": 0},
         {"final_max_steps": 0},
         {"evaluate_episodes": 0},
+        {"checkpoint_minutes": 0.0},
+        {"checkpoint_minutes": float("nan")},
+        {"update_ratio": float("nan")},
+        {"update_ratio": float("inf")},
+        {"discount": float("nan")},
+        {"interactions": 10**12},
+        {"seed": 2**40},
     ],
     ids=lambda changes: "-".join(f"{k}-{v}" for k, v in changes.items()),
 )
 def test_what_cannot_be_is_refused_by_name(changes):
     (name,) = changes
-    with pytest.raises(ValueError, match=f"^{name} is"):
+    with pytest.raises(ValueError, match=f"^--{name.replace('_', '-')} is"):
         replace(TrainConfig(), **changes)
 
 
@@ -74,6 +81,31 @@ def test_too_little_before_learning_is_refused():
         replace(config, random_interactions=needed - 1)
     with pytest.raises(ValueError, match=r"replay.capacity is 50"):
         replace(config, replay=replace(config.replay, capacity=50))
+
+
+def test_checkpoints_may_be_left_out():
+    assert TrainConfig(checkpoint_minutes=float("inf")).checkpoint_minutes == float("inf")
+
+
+def test_a_run_that_would_not_learn_is_refused():
+    config = small()
+    begin = config.random_interactions
+    assert replace(config, interactions=begin + 1).interactions == begin + 1
+    for few in (begin, begin - 1, 1):
+        with pytest.raises(ValueError, match=rf"^--interactions is {few}, .*type --interactions"):
+            replace(config, interactions=few)
+
+
+def test_more_updates_than_can_be_counted_are_refused():
+    with pytest.raises(ValueError, match=r"--update-ratio 1000000.0 makes 7000000000 updates"):
+        TrainConfig(update_ratio=1e6)
+
+
+@pytest.mark.parametrize(("ratio", "due"), [(0.29, 29), (0.57, 57), (1.1, 110), (1e-5, 0)])
+def test_updates_due_are_exact(ratio, due):
+    config = TrainConfig(update_ratio=ratio, random_interactions=1000)
+    assert config.updates_due(1100) == due
+    assert config.updates_due(1099) == max(0, due - 1 if ratio <= 1 else 108)
 
 
 def test_updates_due():
@@ -93,3 +125,9 @@ def test_the_folder_is_named_after_the_run():
     assert TrainConfig(env="atari:Pong", seed=3).run_folder == "runs/atari-Pong-seed3"
     assert TrainConfig(env="delayzero/Identity-v0").run_folder == "runs/delayzero-Identity-v0-seed0"
     assert TrainConfig(folder="here").run_folder == "here"
+
+
+def test_a_debug_run_is_in_no_other_runs_way():
+    config = replace(compose(["cartpole", "debug"]), seed=3)
+    assert config.run_folder == "runs/CartPole-v1-seed3-debug"
+    assert replace(config, folder="here").run_folder == "here"

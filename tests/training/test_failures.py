@@ -12,7 +12,7 @@ from delayzero.evaluation import episodes
 from delayzero.training import loop
 from delayzero.training.loop import DivergedError, train
 
-from .small import Counting, NotCompiled, metrics_of, newest, small, stored, trainer
+from .small import EVERY_ROUND, Counting, NotCompiled, metrics_of, newest, small, stored, trainer
 
 COMMAND = ["delayzero", "train"]
 
@@ -35,10 +35,13 @@ def test_a_reward_that_is_not_finite_ends_the_run(bad, counting, tmp_path):
     """Environments 0 to 3 all give it in their 30th step, after learning began."""
     env = counting(bad_step=30, bad_reward=bad)
     folder = tmp_path / "run"
-    config = small(folder, env=env, checkpoint_minutes=0.0, max_steps=None, final_max_steps=None)
+    config = small(
+        folder, env=env, checkpoint_minutes=EVERY_ROUND, max_steps=None, final_max_steps=None
+    )
     with pytest.raises(DivergedError, match="not finite") as failed:
         train(config, COMMAND)
     told = str(failed.value)
+    assert "try a smaller --learner.learning-rate" in told
     update = int(told.split("update ")[1].split(":")[0])
     assert 0 < update < config.total_updates
     place = folder / f"failed-batch-{update}.npz"
@@ -58,6 +61,15 @@ def test_a_reward_that_is_not_finite_ends_the_run(bad, counting, tmp_path):
     go_on.close()
     for line in (folder / "metrics.jsonl").read_text().splitlines():
         json.loads(line, parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))
+
+
+def test_an_observation_that_is_not_finite_is_named_as_the_cause(counting, tmp_path):
+    env = counting(blind=30)
+    config = small(tmp_path / "run", env=env, max_steps=None, final_max_steps=None)
+    with pytest.raises(DivergedError, match="observations of the environment are not") as failed:
+        train(config, COMMAND)
+    assert "learning-rate" not in str(failed.value)
+    assert f"mend {env}, or wrap it" in str(failed.value)
 
 
 @pytest.mark.parametrize(

@@ -14,11 +14,14 @@ import numpy as np
 import pytest
 
 from delayzero.cli import main
+from delayzero.replay import arrays_of
 from delayzero.training import loop
+from delayzero.training.checkpoint import Checkpoints
 from delayzero.training.loop import train
 
 from .small import (
     CACHE,
+    EVERY_ROUND,
     Counting,
     Crash,
     NotCompiled,
@@ -43,14 +46,14 @@ def options_of(config):
         *("train", "cartpole", "debug", "--folder", config.folder),
         *("--interactions", str(config.interactions), "--learner.target-period", "3"),
         *("--reanalysis.roots", "24", "--reanalysis.sweep-updates", "11"),
-        *("--replay.priority-exponent", "0.6", "--checkpoint-minutes", "0"),
+        *("--replay.priority-exponent", "0.6", "--checkpoint-minutes", str(EVERY_ROUND)),
         *("--model.latent", "8", "--model.width", "16", "--model.memory", "8"),
         *("--model.support", "10", "--model.channels", "8", "--model.head", "8"),
     ]
 
 
 def test_the_same_seed_gives_the_same_run(whole_run, tmp_path):
-    train(small(tmp_path / "again", checkpoint_minutes=0.0), COMMAND)
+    train(small(tmp_path / "again", checkpoint_minutes=EVERY_ROUND), COMMAND)
     assert_same_runs(whole_run, tmp_path / "again")
     made = progress_of(whole_run)
     assert made["sweeps"] >= 3
@@ -90,7 +93,7 @@ def test_a_killed_process_goes_on(whole_run, tmp_path, compile_cache):
     assert 0 < at < progress_of(whole_run)["actions"]
     assert main(options_of(config)) == 0
     assert_same_runs(whole_run, tmp_path / "killed")
-    assert len((tmp_path / "killed" / "command.txt").read_text().splitlines()) == 2
+    assert len((tmp_path / "killed" / "starts.jsonl").read_text().splitlines()) == 2
 
 
 def metrics_exist(folder):
@@ -130,7 +133,7 @@ def test_a_second_signal_stops_at_once(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_many_crashes_at_any_time(whole_run, tmp_path, monkeypatch):
-    config = small(tmp_path / "run", checkpoint_minutes=0.0)
+    config = small(tmp_path / "run", checkpoint_minutes=EVERY_ROUND)
     for steps in (29, 38):
         crash_after(monkeypatch, steps)
         with pytest.raises(Crash):
@@ -161,7 +164,7 @@ def test_lines_are_written_once_where_checkpoints_fall_between_them(tmp_path, mo
     monkeypatch.setattr(loop, "Programs", NotCompiled)
     config = small(tmp_path / "run", log_every=48, final_episodes=1)
     assert train(replace(config, folder=str(tmp_path / "whole")), COMMAND).finished
-    every_round = replace(config, checkpoint_minutes=0.0)
+    every_round = replace(config, checkpoint_minutes=EVERY_ROUND)
     crash_after(monkeypatch, 9)  # the checkpoint is at 8 rows, 32 interactions
     with pytest.raises(Crash):
         train(every_round, COMMAND)
@@ -187,7 +190,7 @@ def test_lines_of_rounds_without_updates_are_the_same(tmp_path, monkeypatch):
     assert updates[first + 1] == 1
     crash_after_lines(monkeypatch, first + 1)  # right after the round of the first update
     with pytest.raises(Crash):
-        train(replace(config, checkpoint_minutes=0.0), COMMAND)
+        train(replace(config, checkpoint_minutes=EVERY_ROUND), COMMAND)
     assert train(config, COMMAND).finished
     assert_same_runs(tmp_path / "whole", tmp_path / "run")
 
@@ -216,7 +219,7 @@ def test_minatar_with_frames_on_the_host(tmp_path, monkeypatch, capsys):
     )
     assert train(replace(base, folder=str(tmp_path / "whole")), COMMAND).finished
     assert "they stay on the host" in capsys.readouterr().err
-    config = replace(base, folder=str(tmp_path / "run"), checkpoint_minutes=0.0)
+    config = replace(base, folder=str(tmp_path / "run"), checkpoint_minutes=EVERY_ROUND)
     crash_after(monkeypatch, 35)
     with pytest.raises(Crash):
         train(config, COMMAND)
@@ -239,7 +242,9 @@ def forgetful(monkeypatch):
 
 
 def interrupted_forgetful(env, folder, monkeypatch, capsys):
-    config = small(folder, env=env, checkpoint_minutes=0.0, max_steps=None, final_max_steps=None)
+    config = small(
+        folder, env=env, checkpoint_minutes=EVERY_ROUND, max_steps=None, final_max_steps=None
+    )
     crash_after(monkeypatch, 33)
     with pytest.raises(Crash):
         train(config, COMMAND)
@@ -284,19 +289,36 @@ def test_checkpoints_go_on_after_environments_began_again(forgetful, tmp_path, m
     assert int(final["updates"]) == config.total_updates
 
 
-def test_a_resumed_run_keeps_one_replay(tmp_path, monkeypatch):
-    config = small(tmp_path / "run", checkpoint_minutes=0.0)
+@pytest.mark.parametrize("gigabytes", [None, 0.0], ids=["device", "host"])
+def test_a_resumed_run_never_has_two_replays(gigabytes, tmp_path, monkeypatch):
+    monkeypatch.setattr(loop, "Programs", NotCompiled)
+    config = small(tmp_path / "run", checkpoint_minutes=EVERY_ROUND)
+    config = replace(config, replay=replace(config.replay, device_gigabytes=gigabytes))
     crash_after(monkeypatch, 33)
     with pytest.raises(Crash):
         train(config, COMMAND)
-    resumed = trainer(config)
+    saved = np.asarray(stored(tmp_path / "run", "replay")["frames"])
+    resumed, original, before = trainer(config), Checkpoints.restore, []
+    others = {id(a) for a in jax.live_arrays()} - {
+        id(a) for a in jax.tree.leaves(arrays_of(resumed.replay))
+    }
+    frames = resumed.replay.frames
+
+    def restore(self, examples):
+        mine = [a for a in jax.live_arrays() if id(a) not in others and a.shape == saved.shape]
+        before.append((len(mine), getattr(frames, "array", saved[:0]).size))
+        return original(self, examples)
+
+    monkeypatch.setattr(Checkpoints, "restore", restore)
     resumed._restore()
-    shape = resumed.replay.frames.shape
-    alive = [a for a in jax.live_arrays() if a.shape == shape and not a.is_deleted()]
     resumed.close()
-    mine = [a for a in alive if a is not resumed.replay.frames]
-    held = getattr(resumed._programs, "_replay", None)
-    assert held is None or not any(a is held.frames for a in mine)
+    assert before == [(0, 0)]
+    if gigabytes == 0.0:
+        assert resumed.replay.frames is frames, "the one that compiled functions read"
+        np.testing.assert_array_equal(frames.array, saved)
+        assert frames.array.flags.writeable
+    else:
+        np.testing.assert_array_equal(resumed.replay.frames, saved)
 
 
 def test_a_run_killed_in_its_last_evaluation_is_evaluated_again(whole_run, tmp_path, monkeypatch):

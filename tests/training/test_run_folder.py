@@ -2,10 +2,13 @@ import json
 import subprocess
 import sys
 from dataclasses import replace
+from datetime import datetime
 
 import pytest
 
 from delayzero.arguments import UsageError
+from delayzero.cli import main
+from delayzero.training import run_folder
 from delayzero.training.config import TrainConfig
 from delayzero.training.loop import train
 from delayzero.training.run_folder import RunFolder, command_line
@@ -24,8 +27,10 @@ PROMISED = {
 def test_what_a_run_leaves(whole_run):
     config = small(whole_run)
     assert RunFolder(whole_run).config() == config
-    assert (whole_run / "command.txt").read_text() == "delayzero train 'two words'\n"
-    versions = json.loads((whole_run / "versions.json").read_text())
+    (start,) = starts_of(whole_run)
+    assert start["command"] == "delayzero train 'two words'"
+    assert datetime.fromisoformat(start["time"]).tzinfo is not None
+    versions = start["versions"]
     assert {"delayzero", "python", "jax", "numpy", "commit", "device"} <= set(versions)
     result = json.loads((whole_run / "result.json").read_text())
     episodes = [json.loads(s) for s in (whole_run / "episodes.jsonl").read_text().splitlines()]
@@ -73,13 +78,22 @@ def test_tensorboard_reads_the_same(whole_run):
     assert [value for _, value in read] == pytest.approx([value for _, value in losses], rel=1e-6)
 
 
-def test_a_finished_run_says_so(whole_run, capsys):
-    before = (whole_run / "metrics.jsonl").read_bytes()
-    outcome = train(small(whole_run), ["delayzero", "train", "two words"])
-    assert outcome.finished
-    assert "is finished; its result is in" in capsys.readouterr().err
-    assert (whole_run / "metrics.jsonl").read_bytes() == before
-    (whole_run / "command.txt").write_text("delayzero train 'two words'\n")
+def contents(folder):
+    return {p: (p.stat().st_mtime_ns, p.is_file() and p.read_bytes()) for p in folder.rglob("*")}
+
+
+def test_a_finished_run_says_so_and_stays_as_it_is(whole_run, capsys):
+    before = contents(whole_run)
+    for free in ({}, {"log_every": 99}):
+        assert train(small(whole_run, **free), ["delayzero", "train", "again"]).finished
+        assert "is finished; its result is in" in capsys.readouterr().err
+    with pytest.raises(UsageError, match=r"other settings: seed 0 \(now 1\)"):
+        train(small(whole_run, seed=1), ["delayzero"])
+    assert contents(whole_run) == before
+
+
+def starts_of(folder):
+    return [json.loads(line) for line in (folder / "starts.jsonl").read_text().splitlines()]
 
 
 def opened(folder, config):
@@ -101,7 +115,14 @@ def test_other_settings_are_refused_by_name(tmp_path):
     free = replace(config, log_every=99, checkpoint_minutes=1.0, folder="elsewhere")
     opened(tmp_path, free)
     assert RunFolder(tmp_path).config() == free
-    assert (tmp_path / "command.txt").read_text() == "delayzero\n" * 2
+    assert [start["command"] for start in starts_of(tmp_path)] == ["delayzero"] * 2
+
+
+def test_the_versions_of_the_first_start_stay(tmp_path, monkeypatch):
+    for version in ("1", "2"):
+        monkeypatch.setattr(run_folder, "versions", lambda version=version: {"jax": version})
+        opened(tmp_path, TrainConfig())
+    assert [start["versions"] for start in starts_of(tmp_path)] == [{"jax": "1"}, {"jax": "2"}]
 
 
 def test_two_processes_are_refused(tmp_path):
@@ -127,7 +148,42 @@ def test_two_processes_are_refused(tmp_path):
     finally:
         other.communicate(timeout=30)
     opened(tmp_path, TrainConfig())
-    assert (tmp_path / "command.txt").read_text() == "other\ndelayzero\n"
+    assert [start["command"] for start in starts_of(tmp_path)] == ["other", "delayzero"]
+
+
+def test_a_folder_that_is_a_file(tmp_path):
+    (tmp_path / "file").touch()
+    for place in (tmp_path / "file", tmp_path / "file" / "run"):
+        with pytest.raises(UsageError, match=f"--folder {place} is, or lies in, a file"):
+            RunFolder(place).open(TrainConfig(), ["delayzero"])
+
+
+DAMAGED = ("", '{"env": "Cart', "[]", "\x00\x00")
+
+
+@pytest.mark.parametrize("text", DAMAGED, ids=["empty", "torn", "list", "zeros"])
+def test_damaged_settings_and_results_are_one_line(text, tmp_path, capsys):
+    config = TrainConfig()
+    opened(tmp_path, config)
+    (tmp_path / "metrics.jsonl").write_text("")
+    (tmp_path / "result.json").write_text(text)
+    with pytest.raises(UsageError, match=r"result.json is damaged; delete it, and type the same"):
+        RunFolder(tmp_path).finished(config)
+    assert main(["curves", str(tmp_path)]) == 2
+    assert "result.json is damaged; delete it" in capsys.readouterr().err
+    (tmp_path / "result.json").write_text("{}")
+    (tmp_path / "config.json").write_text(text)
+    with pytest.raises(UsageError, match=r"config.json is damaged; put back a copy"):
+        RunFolder(tmp_path).finished(config)
+    assert main(["evaluate", str(tmp_path)]) == 2
+    assert "config.json is damaged; put back a copy" in capsys.readouterr().err
+
+
+def test_settings_that_cannot_be_are_one_line(tmp_path):
+    for values in ({"envs": 0}, {"envs": "four"}):
+        (tmp_path / "config.json").write_text(json.dumps(values))
+        with pytest.raises(UsageError, match=r"config.json: .*; put back a copy"):
+            RunFolder(tmp_path).config()
 
 
 def test_a_folder_without_a_run(tmp_path):
