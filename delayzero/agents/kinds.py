@@ -31,6 +31,8 @@ class AgentKind:
     delayed: bool = True
     """Whether there is a delay at all."""
     learns: bool = True
+    has_model: bool = True
+    """Whether it learns a world model of latents and searches with it."""
 
 
 AGENTS: dict[AgentName, AgentKind] = {
@@ -40,7 +42,9 @@ AGENTS: dict[AgentName, AgentKind] = {
     "augmented": AgentKind(
         "observes the actions under way, and models its decisions", logs="decided", sees_queue=True
     ),
-    "delayed-q": AgentKind("Q-learning, acting at the state that a model predicts", rolls=True),
+    "delayed-q": AgentKind(
+        "Q-learning, acting at the state that a model predicts", rolls=True, has_model=False
+    ),
     "undelayed": AgentKind("has no delay: the bound", delayed=False),
-    "random": AgentKind("decides at random: the floor", learns=False),
+    "random": AgentKind("decides at random: the floor", learns=False, has_model=False),
 }

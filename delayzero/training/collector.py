@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import jax
@@ -93,8 +94,7 @@ class Collector:
             frames = None
         else:
             frames = tuple(row.observation for row in rows)
-        happened = _stacked([self._transitions(row) for row in rows])
-        decisions = _stacked([self._decisions(row) for row in rows])
+        happened, decisions = rows_of(self._system, rows)
         found = tuple(row.found for row in rows)
         stored = self._append(
             replay,
@@ -108,29 +108,6 @@ class Collector:
         )
         return stored, finished
 
-    def _transitions(self, row: Step) -> Any:
-        """What the agent is to learn from, on the host until the round is stored."""
-        config = self._system.config
-        reward = np.sign(row.reward) if config.clip_rewards else row.reward
-        values: dict[str, Any] = {
-            "first": row.first,
-            "final": row.final,
-            "action": row.executed if self._system.kind.logs == "executed" else row.decided,
-            "reward": reward.astype(np.float32),
-            "terminated": row.terminated | row.life_lost,
-            "truncated": row.truncated,
-        }
-        return Transitions(**values)
-
-    def _decisions(self, row: Step) -> Any:
-        values: dict[str, Any] = {
-            "decided": row.decided,
-            "delay": row.delay,
-            "decision_time": row.decision_time,
-            "queue": row.queue.astype(np.int16) if self._system.queue else (),
-        }
-        return Decisions(**values)
-
     def state(self) -> dict[str, Any]:
         """Arrays from which :meth:`restore` goes on exactly."""
         return {**self._player.state(), "interactions": np.array(self.interactions)}
@@ -143,8 +120,29 @@ class Collector:
             self._audit.forget()
 
 
-def _stacked(rows: list[Any]) -> Any:
-    return jax.tree.map(lambda *fields: np.stack(fields), *rows)
+def rows_of(system: System, steps: Sequence[Step]) -> tuple[Transitions, Decisions]:
+    """What the replay keeps of steps, ``[T, N, ...]``: what is learned from, and beside it."""
+
+    def stacked(fields: Iterable[Any]) -> Any:
+        return np.stack(list(fields))
+
+    reward = stacked(step.reward for step in steps).astype(np.float32)
+    executed = system.kind.logs == "executed"
+    happened = Transitions(
+        first=stacked(step.first for step in steps),
+        final=stacked(step.final for step in steps),
+        action=stacked(step.executed if executed else step.decided for step in steps),
+        reward=np.sign(reward) if system.config.clip_rewards else reward,
+        terminated=stacked(step.terminated | step.life_lost for step in steps),
+        truncated=stacked(step.truncated for step in steps),
+    )
+    decisions = Decisions(
+        decided=stacked(step.decided for step in steps),
+        delay=stacked(step.delay for step in steps),
+        decision_time=stacked(step.decision_time for step in steps),
+        queue=stacked(step.queue for step in steps).astype(np.int16) if system.queue else (),
+    )
+    return happened, decisions
 
 
 def _append_rows(

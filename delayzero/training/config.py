@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from delayzero.agents.kinds import AGENTS, AgentName
 from delayzero.arguments import UsageError
-from delayzero.bounds import COUNT, NOT_NEGATIVE, Bounds, check_numbers
+from delayzero.bounds import COUNT, LARGEST, NOT_NEGATIVE, Bounds, check_numbers
 from delayzero.delays import parse
 from delayzero.learning.config import LearnerConfig, ReanalysisConfig
 from delayzero.model import ModelConfig

@@ -23,6 +23,7 @@ import numpy as np
 from delayzero.agents import Ending
 from delayzero.arguments import UsageError
 from delayzero.evaluation.episodes import Evaluator, summary
+from delayzero.evaluation.prediction import foresight_program, measure_foresight
 from delayzero.learning.update import NEVER, LearnerState
 from delayzero.progress import Advance, progress
 from delayzero.replay import Replay, arrays_of, cut_off, release, with_arrays
@@ -103,6 +104,7 @@ class Trainer:
         self._checkpoints = Checkpoints(folder.checkpoints)
         self._log = MetricsLog(folder.metrics, folder.path / "tensorboard")
         self._evaluator: Evaluator | None = None
+        self._foresee = foresight_program(system) if system.kind.has_model else None
         self._learning_key = run_key(system.config.seed, STREAM_LEARNING)
         self._sweep_key = run_key(system.config.seed, STREAM_SWEEPS)
         self._position = jnp.zeros((), jnp.int32)
@@ -278,6 +280,10 @@ class Trainer:
         result = summary(self._evaluator.play(self.learner.variables, config.seed))
         self._times["evaluating"] += time.monotonic() - begun
         values = {f"evaluation/{name}": value for name, value in result.items()}
+        if self._foresee is not None:
+            key = jax.random.fold_in(self._sweep_key, self.updates)
+            quality = self._foresee(self.learner.variables, self.replay, key)
+            values |= {f"prediction/{k}": np.asarray(v) for k, v in quality._asdict().items()}
         values |= {"updates": self.updates, "seconds": round(self._elapsed(), 3)}
         self._log.write(self._collector.interactions, values)
         _say(
@@ -310,6 +316,7 @@ class Trainer:
             "compile_seconds": round(self._programs.compile_seconds, 1),
             "seconds": {name: round(spent, 1) for name, spent in self._times.items()},
             "evaluate_seconds": round(self._elapsed() - trained, 1),
+            "prediction": self._foresight(),
             "versions": versions(),
         }
         write_json(self._folder.result, result)
@@ -317,6 +324,12 @@ class Trainer:
             f"score {_score(result)} over "
             f"{config.final_episodes} episodes, {trained:.0f} s of training; {self._folder.result}"
         )
+
+    def _foresight(self) -> dict[str, list[float]] | None:
+        """How well the model foresees, by horizon; None for an agent that learns no world model."""
+        if not self._system.kind.has_model:
+            return None
+        return measure_foresight(self._system, self.learner.variables, self._system.config.seed)
 
     def _save(self) -> None:
         self._saved = time.monotonic()

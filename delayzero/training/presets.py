@@ -50,6 +50,7 @@ def minatar(config: TrainConfig) -> TrainConfig:
         update_ratio=1.0,
         discount=0.99,
         model=replace(base.model, channels=16),
+        search=replace(base.search, considered_actions=4, q_floor=0.1, dirichlet_fraction=0.25),
         replay=replace(base.replay, priority_exponent=0.6),
         learner=replace(base.learner, optimiser="sgd", learning_rate=0.2),
     )

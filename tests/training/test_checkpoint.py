@@ -27,7 +27,7 @@ def learner():
     config = small()
     with closing(make_training_env(config)) as env:
         system = build_system(config, Spaces.of(env))
-    return jax.jit(system.learner.init)(jax.random.key(0), system.example())
+    return jax.jit(system.first_state)(jax.random.key(0))
 
 
 @pytest.fixture

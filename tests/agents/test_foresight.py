@@ -1,0 +1,177 @@
+"""With a perfect model, acting under delay is acting at the state that the action meets."""
+
+from dataclasses import dataclass, replace
+
+import gymnasium as gym
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+
+from delayzero.agents import PlanningAgent, Player
+from delayzero.agents.audit import Audit, MisalignedError
+from delayzero.delays import DelayedExecutionVector
+from delayzero.planning import Planner, SearchConfig
+
+from ..planning.toys import TableModel
+
+STATES, ACTIONS, ENVS = 40, 3, 4
+RNG = np.random.default_rng(5)
+TABLES = {
+    "successor": RNG.integers(STATES, size=(STATES, ACTIONS)),
+    "reward": RNG.normal(size=(STATES, ACTIONS)).astype(np.float32),
+    "logits": RNG.normal(size=(STATES, ACTIONS)).astype(np.float32),
+    "value": RNG.normal(size=STATES).astype(np.float32),
+}
+
+
+@dataclass(frozen=True)
+class SeenTable(TableModel):
+    """The known world, whose observations are its states."""
+
+    num_actions: int = ACTIONS
+
+    def bind(self, variables):
+        return replace(super().bind(variables), num_actions=self.num_actions)
+
+    def represent(self, observation, queue=None):
+        return self.roots(observation[:, -1, 0])
+
+
+class Tables(gym.Env):
+    """The same world; an episode takes some steps, a number that its seed draws."""
+
+    observation_space = gym.spaces.Box(0, STATES, (1,), np.float32)
+    action_space = gym.spaces.Discrete(ACTIONS)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self._state, self._left = int(self.np_random.integers(STATES)), 12
+        return np.array([self._state], np.float32), {}
+
+    def step(self, action):
+        reward = float(TABLES["reward"][self._state, action])
+        self._state = int(TABLES["successor"][self._state, action])
+        self._left -= 1
+        return np.array([self._state], np.float32), reward, False, self._left == 0, {}
+
+
+def player(law, rolls):
+    config = SearchConfig(simulations=8, considered_actions=3).resolved(ACTIONS)
+    planner = Planner(SeenTable(), config, discount=0.9, prefix_horizon=4)
+    env = SyncVectorEnv([Tables] * ENVS, autoreset_mode=AutoresetMode.NEXT_STEP)
+    env = DelayedExecutionVector(env, law) if law else env
+    return Player(
+        PlanningAgent(planner, rolls=rolls),
+        env,
+        jax.random.key(0),
+        stack=1,
+        shape=(1,),
+        dtype=np.float32,
+        explore=False,
+    )
+
+
+def played(law, rolls=True, steps=60):
+    one = player(law, rolls)
+    one.begin(3)
+    return [one.step(TABLES)[0] for _ in range(steps)]
+
+
+@pytest.fixture(scope="module")
+def undelayed():
+    """What the undelayed planner decides in each state."""
+    decide = player(None, rolls=False)._agent.decide
+
+    @jax.jit
+    def search(tables, stack, queue):
+        return decide(tables, stack, queue, jax.random.key(1), explore=False, progress=0.0)
+
+    states = np.arange(STATES, dtype=np.float32).reshape(-1, 1, 1)
+    found = search(TABLES, jnp.asarray(states), jnp.zeros((STATES, 0), jnp.int32))
+    assert len(set(found.action.tolist())) == ACTIONS, "not always the same"
+    return found.action.tolist()
+
+
+def decisions(rows):
+    """(decided, state that it met) of all decisions that an episode lasted for."""
+    met = []
+    for t, row in enumerate(rows):
+        for i in range(ENVS):
+            later = t + int(row.delay[i])
+            episode = [rows[k].final[i] for k in range(t, min(later + 1, len(rows)))]
+            if later < len(rows) and not any(episode):
+                met.append((int(row.decided[i]), int(rows[later].observation[i, 0])))
+    return met
+
+
+@pytest.mark.parametrize("law", ["constant:0", "constant:5", "walk:5"])
+def test_decisions_are_those_of_the_state_that_they_meet(law, undelayed):
+    met = decisions(played(law))
+    assert len(met) > 100
+    assert all(action == undelayed[state] for action, state in met)
+
+
+def test_who_takes_no_notice_decides_for_the_present(undelayed):
+    rows = played("constant:5", rolls=False)
+    now = [(int(a), int(s[0])) for r in rows for a, s in zip(r.decided, r.observation, strict=True)]
+    assert all(action == undelayed[state] for action, state in now)
+    assert not all(action == undelayed[state] for action, state in decisions(rows))
+
+
+def test_the_first_queue_follows_the_policy_along_its_own_way():
+    for row in (r for r in played("constant:5") if r.first.any()):
+        for i in np.flatnonzero(row.first):
+            state, planned = int(row.observation[i, 0]), []
+            for _ in range(5):
+                planned.append(int(np.argmax(TABLES["logits"][state])))
+                state = int(TABLES["successor"][state, planned[-1]])
+            assert row.queue[i].tolist() == planned
+
+
+@pytest.mark.parametrize("law", [None, "constant:0", "constant:3", "walk:4", "uniform:0-4"])
+def test_the_audit_finds_nothing_wrong(law):
+    rows, longest = played(law), {None: 0, "constant:0": 0, "constant:3": 3}.get(law, 4)
+    audit = Audit(ENVS, longest, ACTIONS)
+    for row in rows:
+        audit.check(row)
+
+
+@pytest.mark.parametrize("field", ["executed", "decided", "delay", "decision_time", "queue"])
+def test_the_audit_finds_what_is_wrong(field):
+    rows, wrong = played("walk:4"), 0
+    for t in range(20, 40):
+        audit = Audit(ENVS, 4, ACTIONS)
+        value = np.array(getattr(rows[t], field))
+        if rows[t].final[1] or (field == "queue" and rows[t].delay[1] == 0):
+            continue
+        place = (1, 0) if field == "queue" else (1,)
+        value[place] = (value[place] + 1) % (5 if field == "delay" else ACTIONS)
+        changed = [*rows[:t], rows[t]._replace(**{field: value}), *rows[t + 1 :]]
+        try:
+            for row in changed:
+                audit.check(row)
+        except MisalignedError:
+            wrong += 1
+        else:
+            assert field in ("decided", "delay"), "a dropped decision may be anything"
+    assert wrong > 8
+
+
+def test_a_players_state_goes_on_exactly():
+    one, other = player("walk:4", True), player("walk:4", True)
+    for p in (one, other):
+        p.begin(3)
+    for _ in range(20):
+        one.step(TABLES)
+        other.step(TABLES)
+    state = jax.tree.map(np.array, other.state())
+    other._stack, other._first, other._scores = other._stack * 0, ~other._first, other._scores + 1
+    other._queue, other._delay, other._time = other._queue * 0, other._delay + 1, 0
+    other.restore(state)
+    for _ in range(20):
+        for a, b in zip(
+            jax.tree.leaves(one.step(TABLES)), jax.tree.leaves(other.step(TABLES)), strict=True
+        ):
+            np.testing.assert_array_equal(a, b)

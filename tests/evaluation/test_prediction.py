@@ -1,0 +1,69 @@
+"""Foresight against a slow version, on a world that is known and on one that is not."""
+
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from delayzero.evaluation.prediction import foresight
+from delayzero.planning import roll
+from delayzero.training.system import Spaces, build_system, make_training_env
+
+from ..training.small import small, stirred
+from ..training.test_collector import play
+
+HORIZON = 4
+
+
+def test_it_is_what_a_slow_version_says():
+    config = small(stack=2, max_steps=15, rows=6, random_interactions=72, interactions=900)
+    _, replay, *_ = play(replace(config, delay="walk:3"), 12)
+    env = make_training_env(config)
+    system = build_system(config, Spaces.of(env))
+    model = system.planner.model
+    variables = stirred(jax.jit(system.first_state)(jax.random.key(0)).variables)
+    places = 60
+    measured = jax.jit(lambda v, r, k: foresight(model, config.stack, HORIZON, places, v, r, k))(
+        variables, replay, jax.random.key(7)
+    )
+
+    length, rows = int(replay.length), replay.rows
+    assert length < rows
+    bound = model.bind(variables)
+    t = jax.tree.map(np.asarray, replay.transitions)
+    usable = np.zeros((rows, config.envs))
+    usable[: length - HORIZON] = ~t.final[: length - HORIZON]
+    chosen = jax.random.choice(
+        jax.random.key(7), usable.size, (places,), p=jnp.asarray(usable.ravel() / usable.sum())
+    )
+    frames, first = np.asarray(replay.frames), t.first
+
+    def stack_at(time, env):
+        begin = max(k for k in range(time + 1) if first[k, env])
+        return np.stack([frames[max(begin, time - 1), env], frames[time, env]])
+
+    sums = [[] for _ in range(HORIZON)]
+    for place in np.asarray(chosen):
+        time, i = divmod(int(place), config.envs)
+        latent = now = bound.represent(jnp.asarray(stack_at(time, i))[None])
+        for k in range(HORIZON):
+            if t.terminated[time + k, i] or t.truncated[time + k, i]:
+                break
+            latent = roll(model, variables, latent, jnp.asarray([[t.action[time + k, i]]]))
+            real = bound.represent(jnp.asarray(stack_at(time + k + 1, i))[None])
+            guess, truth = bound.predict(latent), bound.predict(real)
+            decode = model.support.decode
+            sums[k].append(
+                [
+                    np.linalg.norm(latent - real) / np.linalg.norm(real),
+                    np.linalg.norm(now - real) / np.linalg.norm(real),
+                    float(guess.policy_logits.argmax() == truth.policy_logits.argmax()),
+                    float(abs(decode(guess.value_logits) - decode(truth.value_logits))[0]),
+                ]
+            )
+    for k in range(HORIZON):
+        assert int(measured.positions[k]) == len(sums[k])
+        found = [float(field[k]) for field in measured[:4]]
+        np.testing.assert_allclose(found, np.mean(sums[k], axis=0), rtol=2e-3, atol=1e-4)
+    assert len(sums[-1]) < places, "some episodes end on the way"

@@ -1,0 +1,84 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from delayzero.model import ModelConfig, build_model
+from delayzero.planning import plan_queue, roll
+
+from ..training.small import stirred
+
+ACTIONS, BATCH, SIZE = 3, 6, 4
+NONE = ACTIONS
+
+
+@pytest.fixture(scope="module")
+def made():
+    """A model, its variables, and latents."""
+    model = build_model(ModelConfig(latent=8, width=16, memory=8, support=5), (SIZE,), ACTIONS)
+    seen = jax.random.normal(jax.random.key(1), (BATCH, 1, SIZE))
+    action = jnp.zeros(BATCH, jnp.int32)
+    variables = stirred(model.init(jax.random.key(0), seen, action, method="everything"))
+    return model, variables, model.bind(variables).represent(seen)
+
+
+QUEUES = np.array(
+    [
+        [0, 1, 2, 1],
+        [2, 2, 0, NONE],
+        [1, 0, NONE, NONE],
+        [2, NONE, NONE, NONE],
+        [NONE, NONE, NONE, NONE],
+        [1, 1, 1, 1],
+    ]
+)
+
+
+def stepwise(model, variables, latent, queue):
+    """One latent after another, one action after another."""
+    rolled = []
+    for one, actions in zip(latent, queue, strict=True):
+        for action in actions:
+            if action != NONE:
+                one = model.bind(variables).step(one[None], jnp.array([action]))[0]
+        rolled.append(one)
+    return jnp.stack(rolled)
+
+
+@pytest.mark.parametrize("rows", [slice(None), slice(2, 5), slice(4, 5)], ids=["all", "2", "0"])
+def test_each_latent_is_rolled_through_its_own_queue(made, rows):
+    model, variables, latent = made
+    queue = jnp.asarray(QUEUES[rows])
+    rolled = jax.jit(lambda v, x, q: roll(model, v, x, q))(variables, latent[rows], queue)
+    expected = stepwise(model, variables, latent[rows], QUEUES[rows])
+    np.testing.assert_allclose(rolled, expected, rtol=1e-4, atol=1e-5)
+    empty = (QUEUES[rows] == NONE).all(axis=1)
+    np.testing.assert_array_equal(rolled[empty], latent[rows][empty], "left alone, to the bit")
+
+
+def test_without_queues_nothing_is_done(made):
+    model, _, latent = made
+    assert roll(model, None, latent, jnp.zeros((BATCH, 0), jnp.int32)) is latent
+
+
+def test_no_more_steps_are_taken_than_the_longest_queue_has(made):
+    model, variables, latent = made
+    text = str(jax.make_jaxpr(lambda q: roll(model, variables, latent, q))(jnp.asarray(QUEUES)))
+    assert text.count("while[") == 1, "a loop whose length is that of the queues, not unrolled"
+
+
+def test_a_planned_queue_is_drawn_from_the_policy_along_its_way(made):
+    model, variables, latent = made
+    greedy = plan_queue(model, variables, jax.random.key(0), latent, 5, explore=False)
+    state = latent
+    for k in range(5):
+        logits = model.bind(variables).predict(state).policy_logits
+        np.testing.assert_array_equal(greedy[:, k], jnp.argmax(logits, -1))
+        state = model.bind(variables).step(state, greedy[:, k])
+    many = jnp.repeat(latent[:1], 4000, axis=0)
+    drawn = plan_queue(model, variables, jax.random.key(1), many, 2, explore=True)
+    policy = jax.nn.softmax(model.bind(variables).predict(latent[:1]).policy_logits)[0]
+    shares = np.bincount(np.asarray(drawn[:, 0]), minlength=ACTIONS) / 4000
+    np.testing.assert_allclose(shares, policy, atol=4 * 0.5 / np.sqrt(4000))
+    pairs = np.corrcoef(drawn[:-1, 0], drawn[1:, 0])[0, 1]
+    assert abs(pairs) < 4 / np.sqrt(4000), "each draws its own"

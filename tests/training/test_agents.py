@@ -1,0 +1,163 @@
+"""The agents in the loop: what they store, what they see, and that nothing else differs."""
+
+import json
+from dataclasses import replace
+
+import jax
+import numpy as np
+import pytest
+
+from delayzero.agents import AGENTS
+from delayzero.arguments import UsageError
+from delayzero.evaluation.episodes import Evaluator
+from delayzero.training import loop
+from delayzero.training.system import Spaces, build_system, make_training_env
+from delayzero.training.weights import load_weights
+
+from .small import (
+    Crash,
+    assert_same_runs,
+    crash_after,
+    equal_trees,
+    small,
+    stored,
+)
+from .test_collector import play
+
+SEARCHING = [name for name, kind in AGENTS.items() if kind.has_model]
+
+
+def test_dez_without_delay_is_efficientzero_bit_for_bit(tmp_path):
+    """One runs without any delay wrapper, the other through it, and rolls."""
+    for agent in ("undelayed", "dez"):
+        config = small(tmp_path / agent, agent=agent, delay="constant:0")
+        assert loop.train(config, ["test"]).finished
+    for part in ("learner", "replay"):
+        assert equal_trees(stored(tmp_path / "dez", part), stored(tmp_path / "undelayed", part))
+    scores = [json.loads((tmp_path / a / "result.json").read_text()) for a in ("dez", "undelayed")]
+    assert scores[0]["scores"] == scores[1]["scores"]
+    assert (scores[0]["delay"], scores[1]["delay"]) == ("constant:0", None)
+
+
+@pytest.mark.parametrize("agent", ["dez", "augmented"])
+def test_a_run_under_delay_goes_on_as_if_it_had_never_stopped(agent, tmp_path, monkeypatch):
+    config = small(tmp_path / "whole", agent=agent, delay="walk:3")
+    assert loop.train(config, ["test"]).finished
+    broken = replace(config, folder=str(tmp_path / "broken"), checkpoint_minutes=1e-9)
+    crash_after(monkeypatch, 45)
+    with pytest.raises(Crash):
+        loop.train(broken, ["test"])
+    assert loop.train(broken, ["test"]).finished
+    assert_same_runs(tmp_path / "whole", tmp_path / "broken")
+
+
+@pytest.mark.parametrize("agent", SEARCHING)
+def test_each_agent_stores_what_it_should(agent):
+    config = small(agent=agent, delay="walk:3", rows=6, random_interactions=72, interactions=600)
+    _, replay, *_ = play(config, 10)
+    length = int(replay.length)
+    rows = jax.tree.map(lambda x: np.asarray(x)[:length], (replay.transitions, replay.decisions))
+    happened, decisions = rows
+    alive = ~happened.final
+    start = np.asarray(replay.start)[:length]
+    time = np.arange(length)[:, None] - start
+    if agent == "undelayed":
+        assert not decisions.delay.any()
+        np.testing.assert_array_equal(decisions.decision_time[alive], time[alive])
+        np.testing.assert_array_equal(decisions.decided, happened.action)
+        return
+    assert set(np.unique(decisions.delay)) <= {0, 1, 2, 3}
+    assert decisions.delay.max() == 3
+    late = alive & (decisions.decision_time >= 0)
+    made = np.clip(start + decisions.decision_time, 0, None)
+    executed = decisions.decided[made, np.arange(config.envs)[None]]
+    if AGENTS[agent].logs == "executed":
+        np.testing.assert_array_equal(happened.action[late], executed[late])
+        assert (happened.action[alive] != decisions.decided[alive]).any()
+    else:
+        np.testing.assert_array_equal(happened.action, decisions.decided)
+    if agent == "augmented":
+        shown = (decisions.queue < 2).sum(-1)
+        np.testing.assert_array_equal(shown, decisions.delay)
+    else:
+        assert decisions.queue == ()
+
+
+def test_new_rows_under_delay_are_searched_where_they_are():
+    """DEZ's own searches are about later states: their policies are not those of the rows."""
+    config = small(agent="dez", delay="constant:3", rows=6, random_interactions=72)
+    config = replace(config, search=replace(config.search, simulations=8))
+    _, delayed, *_ = play(config, 3)
+    _, ignored, *_ = play(replace(config, agent="oblivious-executed"), 3)
+    seen = int(delayed.length)
+    frames = np.asarray(delayed.frames)[:seen] == np.asarray(ignored.frames)[:seen]
+    assert frames.all(), "random play: both see the same"
+    same = np.asarray(delayed.targets.network_value)[:seen]
+    expected = np.asarray(ignored.targets.network_value)[:seen]
+    np.testing.assert_allclose(same, expected, rtol=1e-4, atol=1e-5)
+    assert np.std(same) > 1e-3
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("augmented") / "run"
+    assert loop.train(small(folder, agent="augmented", delay="walk:3"), ["test"]).finished
+    return folder
+
+
+def test_a_run_can_be_evaluated_under_another_law(trained):
+    system, variables = load_weights(trained)
+    scores = {}
+    for law in (None, "constant:0", "constant:2", "uniform:0-3"):
+        evaluator = Evaluator(system, 4, max_steps=30, delay=law)
+        scores[law] = [e.score for e in evaluator.play(variables, 1)]
+        evaluator.close()
+    assert all(len(s) == 4 for s in scores.values())
+
+
+def test_a_queue_longer_than_an_agent_knows_is_refused(trained):
+    system, _ = load_weights(trained)
+    with pytest.raises(UsageError, match="delays up to 3 .* this law has 7"):
+        Evaluator(system, 4, delay="constant:7")
+
+
+def test_how_well_it_foresees_is_in_the_result(trained):
+    prediction = json.loads((trained / "result.json").read_text())["prediction"]
+    assert prediction["horizon"] == [1, 2, 3]
+    for name in ("latent_error", "stale_error", "policy_agreement", "value_error", "positions"):
+        assert len(prediction[name]) == 3
+        assert np.isfinite(prediction[name]).all()
+
+
+def test_the_random_agent_learns_nothing(tmp_path):
+    config = small(tmp_path / "random", agent="random", delay="walk:3")
+    assert loop.train(config, ["test"]).finished
+    result = json.loads((tmp_path / "random" / "result.json").read_text())
+    assert result["updates"] == 0
+    assert result["prediction"] is None
+    assert len(set(result["scores"])) > 1
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"agent": "dezz"}, "did you mean 'dez'"),
+        ({"delay": "wolk:5"}, "walk"),
+    ],
+)
+def test_bad_names_are_refused(change, message):
+    with pytest.raises(ValueError, match=message):
+        small(**change)
+
+
+def test_folders_tell_agents_and_laws_apart():
+    names = {small(agent=a, delay=d).run_folder for a in SEARCHING for d in ("walk:3", "walk:5")}
+    assert len(names) == 2 * len(SEARCHING) - 1, "without delay the law does not matter"
+    assert small(agent="dez", delay="walk:5,up=0.1").run_folder.count("/") == 1
+
+
+def test_augmenting_what_is_no_picture_is_refused():
+    config = small(presets=("minatar", "debug"))
+    config = replace(config, learner=replace(config.learner, augment=True))
+    with pytest.raises(UsageError, match="--learner.augment False"):
+        build_system(config, Spaces.of(make_training_env(config)))
