@@ -79,10 +79,11 @@ def atari(config: TrainConfig) -> TrainConfig:
 
 
 def atari_paper(config: TrainConfig) -> TrainConfig:
-    """Atari as the paper has it: PUCT with 50 simulations, targets searched for each batch."""
+    """Atari as the paper has it: walk:15, PUCT with 50 simulations, targets for each batch."""
     base = atari(config)
     return replace(
         base,
+        delay="walk:15",
         envs=4,
         search=replace(
             base.search, method="puct", simulations=50, dirichlet_fraction=None, q_floor=0.01

@@ -1,0 +1,79 @@
+"""What delay costs while acting: the time of one decision for several largest delays M.
+
+python benchmarks/acting.py --preset atari --envs 16     (a GPU)
+python benchmarks/acting.py --preset cartpole            (a CPU)
+
+Queues have random lengths from 0 to M, as under the walk. Printed are milliseconds, and ratios to
+M = 0; and for the first queue, planned once in an episode, its time as a share of a decision.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from parts import jittered, milliseconds, report, system_of
+
+from delayzero.agents import act, first_stack, plan_first_queue
+from delayzero.training.system import System
+
+
+def measure(system: System, envs: int, longest: int) -> dict[str, float]:
+    """The time of a decision, and of planning a first queue."""
+    spaces, stack = system.spaces, system.config.stack
+    state = jax.jit(system.first_state)(jax.random.key(0))
+    frames = first_stack(envs, stack, spaces.shape, spaces.dtype)
+    seen = jnp.zeros((envs, *spaces.shape), spaces.dtype)
+    rng = np.random.default_rng(0)
+    lengths = rng.integers(0, longest + 1, size=(envs, 1))
+    actions = rng.integers(0, spaces.num_actions, size=(envs, longest))
+    queue = jnp.asarray(np.where(np.arange(longest) < lengths, actions, spaces.num_actions))
+    first = jnp.zeros(envs, bool)
+
+    def decide(key: Array, variables: Any, seen: Array, queue: Array) -> Array:
+        moved = jittered(key, variables)
+        _, found = act(system.agent, moved, frames, seen, first, queue, key, explore=True)
+        return found.policy
+
+    figures = {
+        "max_delay": longest,
+        "mean_delay": round(float(lengths.mean()), 2),
+        "decision_milliseconds": milliseconds(
+            decide, jax.random.key(1), state.variables, seen, queue
+        ),
+    }
+    if longest:
+        plan = functools.partial(plan_first_queue, system.agent, length=longest, explore=True)
+
+        def first_queue(key: Array, variables: Any, seen: Array) -> Array:
+            planned = plan(jittered(key, variables), frames, seen, key)
+            return planned.astype(jnp.float32)  # whole numbers would count as unused
+
+        figures["first_queue_milliseconds"] = milliseconds(
+            first_queue, jax.random.key(2), state.variables, seen
+        )
+    return figures
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--preset", default="cartpole", help="atari, minatar or cartpole")
+    parser.add_argument("--envs", type=int, default=8)
+    parser.add_argument("--delays", type=int, nargs="+", default=[0, 5, 15, 25])
+    options = parser.parse_args()
+    system = system_of(options.preset, agent="dez", delay="walk:25")
+    figures = [measure(system, options.envs, longest) for longest in options.delays]
+    base = figures[0]["decision_milliseconds"]
+    for one in figures:
+        one["ratio"] = round(one["decision_milliseconds"] / base, 3)
+    report("acting", {"preset": options.preset, "envs": options.envs, "delays": figures})
+
+
+if __name__ == "__main__":
+    main()
