@@ -42,7 +42,7 @@ def run(tmp_path, learner):
 
 def save(run, step, learner):
     with closing(Checkpoints(run / "checkpoints")) as checkpoints:
-        checkpoints.save(step, {"learner": learner}, {"actions": 0})
+        checkpoints.save(step, {"learner": learner}, {"environments": {"steps": 0}})
 
 
 def listing(folder):

@@ -122,12 +122,14 @@ def test_updates_due():
 
 
 def test_the_folder_is_named_after_the_run():
-    assert TrainConfig(env="atari:Pong", seed=3).run_folder == "runs/atari-Pong-seed3"
-    assert TrainConfig(env="delayzero/Identity-v0").run_folder == "runs/delayzero-Identity-v0-seed0"
+    config = TrainConfig(env="atari:Pong", seed=3, delay="walk:5")
+    assert config.run_folder == "runs/atari-Pong-dez-walk-5-seed3"
+    config = TrainConfig(env="delayzero/Identity-v0", agent="undelayed")
+    assert config.run_folder == "runs/delayzero-Identity-v0-undelayed-seed0"
     assert TrainConfig(folder="here").run_folder == "here"
 
 
 def test_a_debug_run_is_in_no_other_runs_way():
     config = replace(compose(["cartpole", "debug"]), seed=3)
-    assert config.run_folder == "runs/CartPole-v1-seed3-debug"
+    assert config.run_folder == "runs/CartPole-v1-dez-constant-0-seed3-debug"
     assert replace(config, folder="here").run_folder == "here"

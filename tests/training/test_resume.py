@@ -248,7 +248,7 @@ def interrupted_forgetful(env, folder, monkeypatch, capsys):
     crash_after(monkeypatch, 33)
     with pytest.raises(Crash):
         train(config, COMMAND)
-    at = progress_of(folder)["actions"]
+    at = progress_of(folder)["environments"]["steps"]
     capsys.readouterr()
     return config, at
 
