@@ -31,6 +31,8 @@ class AgentKind:
     delayed: bool = True
     """Whether there is a delay at all."""
     learns: bool = True
+    searches: bool = True
+    """Whether it learns a latent model and searches with it; if not, it learns Q-values."""
 
 
 AGENTS: dict[AgentName, AgentKind] = {
@@ -40,7 +42,9 @@ AGENTS: dict[AgentName, AgentKind] = {
     "augmented": AgentKind(
         "observes the actions under way, and models its decisions", logs="decided", sees_queue=True
     ),
-    "delayed-q": AgentKind("Q-learning, acting at the state that a model predicts", rolls=True),
+    "delayed-q": AgentKind(
+        "Q-learning, acting at the state that a model predicts", rolls=True, searches=False
+    ),
     "undelayed": AgentKind("has no delay: the bound", delayed=False),
     "random": AgentKind("decides at random: the floor", learns=False),
 }

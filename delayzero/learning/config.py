@@ -91,3 +91,41 @@ class ReanalysisConfig:
                 raise ValueError(
                     f"reanalysis.{name} is {getattr(self, name)}; at least 1 is needed"
                 )
+
+
+@dataclass(frozen=True)
+class QConfig:
+    """Delayed-Q: what it learns with, and how it explores."""
+
+    width: int = 128
+    """The size of the hidden layers."""
+    learning_rate: float = 1e-3
+    """Of the Q-network; it falls to a tenth with the last update."""
+    forward_learning_rate: float = 1e-3
+    """Of the forward model; it falls likewise."""
+    discount: float | None = 0.99
+    """Of rewards in Q; None takes the run's."""
+    target_period: int = 100
+    """Updates between copies of the weights that targets are made with."""
+    clip_norm: float = 10.0
+    """The largest norm of each network's gradient."""
+    epsilon_start: float = 1.0
+    """The share of decisions made at random when learning begins."""
+    epsilon_end: float = 0.02
+    """And in the end; in evaluations there are none."""
+    epsilon_share: float = 0.3
+    """The share of the training over which it falls."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be."""
+        for name in (
+            *("width", "learning_rate", "forward_learning_rate", "target_period", "clip_norm"),
+            "epsilon_share",
+        ):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"q.{name} is {getattr(self, name)}; it should be above 0")
+        for name in ("epsilon_start", "epsilon_end"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(f"q.{name} is {getattr(self, name)}; it should be in [0, 1]")
+        if self.discount is not None and not 0 < self.discount <= 1:
+            raise ValueError(f"q.discount is {self.discount}; it should be above 0 and at most 1")

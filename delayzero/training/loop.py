@@ -23,7 +23,7 @@ import numpy as np
 from delayzero.agents import Ending
 from delayzero.arguments import UsageError
 from delayzero.evaluation import Evaluator, summary
-from delayzero.learning.update import NEVER, LearnerState
+from delayzero.learning.learner import NEVER, LearnerState
 from delayzero.progress import Advance, progress
 from delayzero.replay import Replay, arrays_of, cut_off, with_arrays
 from delayzero.training.checkpoint import Checkpoints
@@ -229,7 +229,7 @@ class Trainer:
         last = "there is no checkpoint yet" if kept is None else f"checkpoint {kept} is intact"
         raise DivergedError(
             f"update {update}: the loss or its gradient is not finite; its batch is in {place}, "
-            f"{last}; try a smaller --learner.learning-rate in another --folder"
+            f"{last}; try a smaller {self._system.learner.rate_setting} in another --folder"
         )
 
     def _write_metrics(self) -> None:
