@@ -105,7 +105,7 @@ class QConfig:
     """Of the forward model; it falls likewise."""
     discount: float | None = 0.99
     """Of rewards in Q; None takes the run's."""
-    target_period: int = 100
+    target_period: int = 10
     """Updates between copies of the weights that targets are made with."""
     clip_norm: float = 10.0
     """The largest norm of each network's gradient."""

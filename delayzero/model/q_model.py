@@ -11,10 +11,11 @@ import jax.numpy as jnp
 from jax import Array
 
 from delayzero.model.layers import Linear
+from delayzero.model.parts import Perceptron
 
 
-class PlainPerceptron(nn.Module):
-    """Two hidden layers of a width with ReLU, without normalisation: ``[B, D]`` to vectors."""
+class ForwardNet(nn.Module):
+    """Two hidden layers without normalisation, which would blur sizes: ``[B, D]`` to vectors."""
 
     width: int
     outputs: int
@@ -42,12 +43,13 @@ class QModel(nn.Module):
 
     def setup(self) -> None:
         """Make the networks."""
-        self.q = PlainPerceptron(self.width, 1 + self.num_actions)
-        self.forward = PlainPerceptron(self.width, self.size)
+        # Layer norm: without it Q runs away unless targets are renewed too seldom to learn much.
+        self.q = Perceptron((self.width, self.width, 1 + self.num_actions), norm="layer")
+        self.forward = ForwardNet(self.width, self.size)
 
     def values(self, stack: Array) -> Array:
         """The return that each action promises, ``[B, A]``: a value and centred advantages."""
-        out = self.q(stack.reshape(stack.shape[0], -1))
+        out = self.q(stack, False)
         advantage = out[:, 1:]
         return out[:, :1] + advantage - jnp.mean(advantage, axis=1, keepdims=True)
 
