@@ -1,4 +1,8 @@
-"""Delayed-Q: act on Q at the observation that a forward model predicts for the action's time."""
+"""Delayed-Q: act on Q at the observation that a forward model predicts for the action's time.
+
+For vectors the forward model is learned. For Atari it is the emulator, as in the paper: whoever
+plays hands over what the actions under way lead to, and no action is left to roll through.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from delayzero.learning.config import QConfig
-from delayzero.model import QModel
+from delayzero.model import ImageQModel, QModel
 from delayzero.planning import SearchResult, plan_queue, roll
 
 
@@ -19,11 +23,11 @@ class DelayedQAgent:
     """Rolls its forward model through the actions under way, then takes the best Q-value.
 
     Attributes:
-        model: Q and the forward model.
+        model: Q, and for vectors the forward model.
         config: How it explores.
     """
 
-    model: QModel
+    model: QModel | ImageQModel
     config: QConfig
 
     @property
@@ -42,7 +46,11 @@ class DelayedQAgent:
         progress: Array | float,
     ) -> SearchResult:
         """See :class:`~delayzero.agents.acting.Agent`; its policy is the one that it acts by."""
-        predicted = roll(self.model, variables, stack, queue)
+        predicted = stack
+        if isinstance(self.model, ImageQModel):
+            assert queue.shape[1] == 0, "without a forward model nothing can be under way"
+        else:
+            predicted = roll(self.model, variables, stack, queue)
         values = self.model.bind(variables).values(predicted)
         random = epsilon(self.config, progress) if explore else jnp.zeros(())
         best = jnp.argmax(values, axis=1)
@@ -59,7 +67,12 @@ class DelayedQAgent:
     def first_queue(
         self, variables: Any, stack: Array, key: Array, length: int, *, explore: bool
     ) -> Array:
-        """See :class:`~delayzero.agents.acting.Agent`; with the least noise while exploring."""
+        """See :class:`~delayzero.agents.acting.Agent`.
+
+        With the least noise while exploring; at random, as in the paper, without a forward model.
+        """
+        if isinstance(self.model, ImageQModel):
+            return jax.random.randint(key, (stack.shape[0], length), 0, self.num_actions)
         random = jnp.float32(self.config.epsilon_end if explore else 0.0)
 
         def choose(bound: QModel, stack: Array, key: Array) -> Array:

@@ -31,7 +31,7 @@ from delayzero.learning.learner import (
     repeat_updates,
     sample_batch,
 )
-from delayzero.model import QModel
+from delayzero.model import ImageQModel, QModel
 from delayzero.replay import Replay, ReplayConfig, Sample, stacked_frames, with_priorities
 
 SMALLEST_CHANGE = 1e-8
@@ -72,9 +72,20 @@ def double_q_targets(
     return reward + discount * jnp.where(terminated, 0.0, after)
 
 
+def forward_loss(model: QModel, batch: QBatch) -> Array:
+    """The forward model's loss, ``[]``: all numbers of an observation count alike.
+
+    The squared error of each number's predicted change, over the mean square of its changes.
+    """
+    change = batch.following[:, -1] - batch.observation[:, -1]
+    wrong = jnp.square(model.change(batch.observation, batch.action) - change)
+    usual = jnp.mean(jnp.square(change), axis=0) + SMALLEST_CHANGE
+    return jnp.mean(wrong / usual)
+
+
 @dataclass(frozen=True)
 class QLearner:
-    """Makes updates of Q and of the forward model, both from the same batch.
+    """Makes updates of Q and of the forward model if there is one, both from the same batch.
 
     Attributes:
         model: The networks.
@@ -86,7 +97,7 @@ class QLearner:
         total_updates: Of the whole run, for schedules.
     """
 
-    model: QModel
+    model: QModel | ImageQModel
     config: QConfig
     replay: ReplayConfig
     batch_size: int
@@ -151,8 +162,7 @@ class QLearner:
     def loss(self, variables: Any, target: Any, batch: QBatch) -> tuple[Array, tuple[Array, Any]]:
         """The loss of a batch.
 
-        Huber(Q(s, x) - y), and the squared error of each number's predicted change over the mean
-        square of its changes, so that all numbers count alike.
+        Huber(Q(s, x) - y), and the forward model's, see :func:`forward_loss`.
 
         Returns:
             The loss, and beside it the absolute error of Q, ``[B]``, and metrics.
@@ -169,20 +179,17 @@ class QLearner:
         wanted = jax.lax.stop_gradient(wanted)
         value = jnp.take_along_axis(values, batch.action[:, None], axis=1)[:, 0]
         q_loss = jnp.mean(batch.weight * optax.huber_loss(value, wanted))
-
-        change = batch.following[:, -1] - batch.observation[:, -1]
-        wrong = jnp.square(model.change(batch.observation, batch.action) - change)
-        usual = jnp.mean(jnp.square(change), axis=0) + SMALLEST_CHANGE
-        forward_loss = jnp.mean(wrong / usual)
         error = jnp.abs(value - wanted)
         metrics = {
-            "loss": q_loss + forward_loss,
+            "loss": q_loss,
             "loss/q": q_loss,
-            "loss/forward": forward_loss,
             "q/target": wanted.mean(),
             "q/network": value.mean(),
             "q/error": error.mean(),
         }
+        if isinstance(model, QModel):
+            metrics["loss/forward"] = forward_loss(model, batch)
+            metrics["loss"] = q_loss + metrics["loss/forward"]
         return metrics["loss"], (error, metrics)
 
     def _one_update(
@@ -226,4 +233,8 @@ class QLearner:
             "q": adam(self.config.learning_rate),
             "forward": adam(self.config.forward_learning_rate),
         }
-        return optax.partition(parts, lambda params: {name: name for name in params})
+
+        def part(params: Any) -> Any:
+            return {name: "forward" if name == "forward" else "q" for name in params}
+
+        return optax.partition(parts, part)

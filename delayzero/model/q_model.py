@@ -1,6 +1,7 @@
-"""The networks of Delayed-Q for vectors: the values of actions, and what is seen after one.
+"""The networks of Delayed-Q: the values of actions, and for vectors what is seen after one.
 
-An observation is a stack ``[B, S, D]`` of vectors, the newest last.
+An observation is a stack of vectors ``[B, S, D]`` or of images ``[B, S, H, W, C]``, the newest
+last.
 """
 
 from __future__ import annotations
@@ -50,8 +51,7 @@ class QModel(nn.Module):
     def values(self, stack: Array) -> Array:
         """The return that each action promises, ``[B, A]``: a value and centred advantages."""
         out = self.q(stack, False)
-        advantage = out[:, 1:]
-        return out[:, :1] + advantage - jnp.mean(advantage, axis=1, keepdims=True)
+        return _dueling(out[:, :1], out[:, 1:])
 
     def change(self, stack: Array, action: Array) -> Array:
         """The predicted difference of the next vector from the newest, ``[B, D]``."""
@@ -67,3 +67,39 @@ class QModel(nn.Module):
     def everything(self, stack: Array, action: Array) -> tuple[Array, Array]:
         """Run every part once; what ``init`` traces."""
         return self.values(stack), self.step(stack, action)
+
+
+class ImageQModel(nn.Module):
+    """Q-values of pixels (uint8): the Nature network with the heads of the paper's code.
+
+    Three convolutions and 512 hidden units; linear advantages, and a value from two layers of 64
+    with layer norm.
+
+    Attributes:
+        num_actions: How many actions there are.
+    """
+
+    num_actions: int
+
+    @nn.compact
+    def values(self, stack: Array) -> Array:
+        """The return that each action promises, ``[B, A]``: a value and centred advantages."""
+        batch, frames, height, width, channels = stack.shape
+        x = jnp.moveaxis(stack, 1, 3).reshape(batch, height, width, frames * channels)
+        x = x.astype(jnp.float32) / 255
+        for features, size, stride in ((32, 8, 4), (64, 4, 2), (64, 3, 1)):
+            convolution = nn.Conv(features, (size, size), stride, padding="VALID")
+            x = nn.relu(convolution(x))
+        x = nn.relu(Linear(512)(x.reshape(batch, -1)))
+        value = Perceptron((64, 64, 1), norm="layer")(x, False)
+        return _dueling(value, Linear(self.num_actions)(x))
+
+    def everything(self, stack: Array, action: Array) -> Array:
+        """What ``init`` traces."""
+        del action
+        return self.values(stack)
+
+
+def _dueling(value: Array, advantage: Array) -> Array:
+    """Q-values ``[B, A]`` from a value ``[B, 1]`` and advantages ``[B, A]``, which are centred."""
+    return value + advantage - jnp.mean(advantage, axis=1, keepdims=True)

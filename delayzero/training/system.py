@@ -15,9 +15,11 @@ from jax import Array
 from delayzero.agents import AGENTS, Agent, AgentKind, DelayedQAgent, PlanningAgent, Player
 from delayzero.arguments import UsageError
 from delayzero.delays import DelayedExecutionVector
+from delayzero.envs.atari import Atari
+from delayzero.envs.foresight import ForeseeingAtari
 from delayzero.envs.make import check_supported, make_vector
 from delayzero.learning import AnyLearner, Learner, LearnerState, QLearner
-from delayzero.model import QModel, build_model
+from delayzero.model import ImageQModel, QModel, build_model
 from delayzero.planning import Planner
 from delayzero.training.config import TrainConfig
 
@@ -120,13 +122,24 @@ class System:
             dtype=self.spaces.dtype,
             explore=explore,
             queue=self.queue if self.kind.sees_queue else longest,
+            foresees=not self.kind.searches,
         )
 
 
 def make_training_env(config: TrainConfig) -> gym.vector.VectorEnv[Any, Any, Any]:
     """The environments of a run, without delay."""
-    env = make_vector(config.env, config.envs, training=True, max_steps=config.max_steps)
+    env = make_env(config, config.envs, training=True, max_steps=config.max_steps)
     check_supported(env)
+    return env
+
+
+def make_env(
+    config: TrainConfig, count: int, *, training: bool, max_steps: int | None
+) -> gym.vector.VectorEnv[Any, Any, Any]:
+    """Environments that a run's agent can play: some agents need those that foresee."""
+    env = make_vector(config.env, count, training=training, max_steps=max_steps)
+    if isinstance(env, Atari) and not AGENTS[config.agent].searches:
+        return ForeseeingAtari(env)
     return env
 
 
@@ -169,12 +182,16 @@ def build_system(config: TrainConfig, spaces: Spaces) -> System:
 
 def _delayed_q(config: TrainConfig, spaces: Spaces) -> System:
     """The parts of a run of delayed-q."""
-    if len(spaces.shape) != 1:
+    vectors, emulated = len(spaces.shape) == 1, config.env.lower().startswith("atari:")
+    if not vectors and not emulated:
         raise UsageError(
-            f"the agent '{config.agent}' predicts observations one by one, and its forward model "
-            f"is for vectors, not for images of shape {spaces.shape}; choose another --agent"
+            f"the agent '{config.agent}' looks ahead with a learned model of vectors or with an "
+            f"Atari emulator; '{config.env}' shows images of shape {spaces.shape}: choose another "
+            "--agent"
         )
-    model = QModel(spaces.num_actions, spaces.shape[0], config.q.width)
+    model: QModel | ImageQModel = ImageQModel(spaces.num_actions)
+    if vectors:
+        model = QModel(spaces.num_actions, spaces.shape[0], config.q.width)
     learner = QLearner(
         model=model,
         config=config.q,

@@ -13,9 +13,11 @@ from delayzero.training.system import Spaces, build_system
 from .small import Crash, assert_same_runs, crash_after, small
 
 
-def test_images_are_refused():
-    with pytest.raises(UsageError, match="vectors, not for images"):
-        build_system(small(agent="delayed-q"), Spaces((10, 10, 4), np.dtype(bool), 3))
+def test_images_without_an_emulator_are_refused():
+    with pytest.raises(UsageError, match="choose another --agent"):
+        build_system(
+            small(agent="delayed-q", env="minatar:breakout"), Spaces((10, 10, 4), np.dtype(bool), 3)
+        )
 
 
 def test_a_run_with_a_crash_is_the_run_without_one(tmp_path, monkeypatch):
