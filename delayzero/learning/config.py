@@ -101,7 +101,7 @@ class QConfig:
     """The size of the hidden layers."""
     learning_rate: float = 1e-3
     """Of the Q-network; it falls to a tenth with the last update."""
-    forward_learning_rate: float = 1e-3
+    forward_learning_rate: float = 3e-3
     """Of the forward model; it falls likewise."""
     discount: float | None = 0.99
     """Of rewards in Q; None takes the run's."""

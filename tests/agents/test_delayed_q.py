@@ -8,9 +8,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from delayzero.agents import DelayedQAgent
+from delayzero.agents import DelayedQAgent, Player
+from delayzero.agents.acting import _moved_on
 from delayzero.agents.delayed_q import epsilon
+from delayzero.delays import DelayedExecutionVector
+from delayzero.envs.atari import Atari
+from delayzero.envs.foresight import ForeseeingAtari
 from delayzero.learning.config import QConfig
+from delayzero.model import ImageQModel
+from delayzero.planning import SearchResult
 
 ACTIONS, NOTHING = 4, 4
 CONFIG = QConfig(epsilon_start=0.8, epsilon_end=0.2, epsilon_share=0.5)
@@ -100,3 +106,73 @@ def test_the_first_queue_is_what_it_would_decide_step_by_step():
         stack = advance(stack, decided)
     noisy = np.asarray(AGENT.first_queue(None, jnp.asarray(stack), key, 5, explore=True))
     assert noisy.shape == (6, 5)
+
+
+def test_frames_to_come_move_the_stack_on():
+    stack = np.arange(3 * 4).reshape(3, 4)
+    frames = 100 + stack
+    count = np.array([0, 2, 4])
+    moved = _moved_on(jnp.asarray(stack), jnp.asarray(frames), jnp.asarray(count))
+    for i, new in enumerate(count):
+        wanted = [*stack[i], *frames[i, 4 - new :]][-4:]
+        np.testing.assert_array_equal(moved[i], wanted)
+
+
+@dataclass(frozen=True)
+class Witness:
+    """Decides at random, and tells what it saw by a sum over it."""
+
+    num_actions: int
+
+    def decide(self, variables, stack, queue, key, *, explore, progress):
+        assert queue.shape[1] == 0
+        seen = self.told(stack)
+        action = jax.random.randint(key, seen.shape, 0, self.num_actions)
+        return SearchResult(action, seen, seen, seen, seen)
+
+    def first_queue(self, variables, stack, key, length, *, explore):
+        return jax.random.randint(key, (stack.shape[0], length), 0, self.num_actions)
+
+    def told(self, stack):
+        weights = jax.random.normal(jax.random.key(0), stack.shape[1:])
+        return jnp.sum(stack.astype(jnp.float32) * weights, axis=(1, 2, 3, 4))
+
+
+def test_with_an_emulator_it_sees_what_its_action_will_meet():
+    delay, steps, stack = 3, 60, 2
+    env = DelayedExecutionVector(
+        ForeseeingAtari(Atari("Breakout", 2, max_steps=25)), f"constant:{delay}"
+    )
+    agent = Witness(int(env.single_action_space.n))
+    settings = {"stack": stack, "shape": (96, 96, 3), "dtype": np.uint8, "explore": True}
+    player = Player(agent, env, jax.random.key(1), foresees=True, **settings)
+    player.begin(seed=5)
+    played = [player.step(None)[0] for _ in range(steps)]
+    env.close()
+    compared = 0
+    for now in range(steps - delay):
+        meets = now + delay
+        for i in range(2):
+            if any(s.final[i] or s.first[i] for s in played[now + 1 : meets + 1]):
+                continue
+            frames = [played[meets - 1].observation[i], played[meets].observation[i]]
+            wanted = agent.told(jnp.asarray(np.stack(frames))[None])[0]
+            if played[now].final[i]:
+                continue
+            np.testing.assert_allclose(played[now].found.value[i], wanted, rtol=1e-5)
+            compared += 1
+    assert compared > 60
+
+
+def test_images_take_random_first_queues_and_no_roll():
+    model = ImageQModel(ACTIONS)
+    agent = DelayedQAgent(model, CONFIG)
+    stack = jnp.zeros((2, 4, 36, 36, 3), jnp.uint8)
+    variables = model.init(jax.random.key(0), stack, None, method="everything")
+    values = model.bind(variables).values(stack)
+    assert values.shape == (2, ACTIONS)
+    queues = agent.first_queue(variables, stack, jax.random.key(1), 30, explore=False)
+    assert set(np.asarray(queues).ravel().tolist()) == set(range(ACTIONS))
+    key, nothing = jax.random.key(2), jnp.zeros((2, 0), jnp.int32)
+    found = agent.decide(variables, stack, nothing, key, explore=False, progress=0.0)
+    np.testing.assert_array_equal(found.action, np.argmax(values, axis=1))
