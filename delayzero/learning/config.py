@@ -97,7 +97,7 @@ class ReanalysisConfig:
 class QConfig:
     """Delayed-Q: what it learns with, and how it explores."""
 
-    width: int = 128
+    width: int = 256
     """The size of the hidden layers."""
     learning_rate: float = 1e-3
     """Of the Q-network; it falls to a tenth with the last update."""
