@@ -168,11 +168,14 @@ def test_images_take_random_first_queues_and_no_roll():
     model = ImageQModel(ACTIONS)
     agent = DelayedQAgent(model, CONFIG)
     stack = jnp.zeros((2, 4, 36, 36, 3), jnp.uint8)
-    variables = model.init(jax.random.key(0), stack, None, method="everything")
-    values = model.bind(variables).values(stack)
+    variables = jax.jit(model.init, static_argnames="method")(
+        jax.random.key(0), stack, jnp.zeros(2, jnp.int32), method="everything"
+    )
+    values = jax.jit(lambda stack: model.bind(variables).values(stack))(stack)
     assert values.shape == (2, ACTIONS)
     queues = agent.first_queue(variables, stack, jax.random.key(1), 30, explore=False)
     assert set(np.asarray(queues).ravel().tolist()) == set(range(ACTIONS))
     key, nothing = jax.random.key(2), jnp.zeros((2, 0), jnp.int32)
-    found = agent.decide(variables, stack, nothing, key, explore=False, progress=0.0)
+    decide = jax.jit(functools.partial(agent.decide, explore=False, progress=0.0))
+    found = decide(variables, stack, nothing, key)
     np.testing.assert_array_equal(found.action, np.argmax(values, axis=1))

@@ -11,7 +11,7 @@ from delayzero.learning.config import QConfig
 from delayzero.learning.learner import NEVER
 from delayzero.learning.q_learning import QLearner, double_q_targets
 from delayzero.model import QModel
-from delayzero.replay import ReplayConfig, Targets, Transitions, append, create
+from delayzero.replay import ReplayConfig, Targets, Transitions, create
 
 from ..training.small import stirred
 from . import oracle
@@ -146,10 +146,10 @@ def linear_system(steps=400, envs=2):
     no, zero = np.zeros((steps, envs), bool), np.zeros((steps, envs), np.float32)
     first = no.copy()
     first[0] = True
-    rows = Transitions(first, no, jnp.asarray(action), zero, no, no)
+    rows = Transitions(first, no, action, zero, no, no)
     targets = Targets(np.zeros((steps, envs, 3), np.float32), zero, zero, action * 0)
     replay = create(steps, envs, (2,), np.float32, 3)
-    return append(replay, jnp.asarray(frames), jax.tree.map(jnp.asarray, rows), targets), matrix
+    return oracle.jitted_append(replay, frames, rows, targets), matrix
 
 
 def test_the_forward_model_learns_a_linear_system():
@@ -157,8 +157,8 @@ def test_the_forward_model_learns_a_linear_system():
     model = QModel(3, size=2, width=32)
     settings = {"model": model, "batch_size": 64, "stack": 1, "total_updates": 600}
     learner = replace(LEARNER, config=replace(CONFIG, forward_learning_rate=3e-3), **settings)
-    state = learner.init(jax.random.key(0), jnp.zeros((1, 1, 2)))
-    state, _, _ = jax.jit(learner.update)(state, replay, KEY, 600)
+    state = oracle.quick_jit(learner.init)(jax.random.key(0), jnp.zeros((1, 1, 2)))
+    state, _, _ = oracle.quick_jit(learner.update)(state, replay, KEY, 600)
     x = np.random.default_rng(1).uniform(-0.5, 0.5, (50, 1, 2)).astype(np.float32)
     for action, push in enumerate([[0.3, 0.0], [-0.3, 0.0], [0.0, 0.03]]):
         found = model.bind(state.variables).step(jnp.asarray(x), jnp.full(50, action))
