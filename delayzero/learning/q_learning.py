@@ -5,9 +5,10 @@ Policies":
 
 1. Any delay, not a constant one: transitions hold the action that ran, whatever its delay was.
 2. Transitions of an episode's first queue are learned from too: they happened.
-3. The forward model learns one-hot actions and changes of the observation, weighted by their
-   size; values are dueling and targets double for vectors too, as in the paper for Atari.
-4. Both networks are clipped by the norm of their whole gradient, not of each variable's.
+3. For vectors: values are dueling, normalised by layer, and their targets double; the forward
+   model learns changes of the observation from one-hot actions, weighted by their usual size.
+4. Each network's gradient is clipped by its whole norm, not by each variable's; the learning rate
+   falls to a tenth.
 """
 
 from __future__ import annotations
