@@ -20,7 +20,7 @@ import optax
 from jax import Array
 from parts import filled_replay, jittered, milliseconds, report, system_of
 
-from delayzero.learning import LearnerState
+from delayzero.learning import Learner, LearnerState
 from delayzero.learning.loss import efficientzero_loss
 from delayzero.learning.optimiser import make_optimiser
 from delayzero.replay import Replay
@@ -38,6 +38,7 @@ def whole_update(system: System, state: LearnerState, replay: Replay, count: int
 
 def parts(system: System, state: LearnerState, replay: Replay) -> dict[str, float]:
     learner = system.learner
+    assert isinstance(learner, Learner)
     _, batch = jax.jit(learner.batch)(state, replay, jax.random.key(2))
     changed = jax.jit(learner.augmented)(batch, jax.random.key(3))
     gradient, *_ = jax.jit(learner.gradients)(state.variables, changed)

@@ -1,6 +1,7 @@
 """How agents act: what each sees, what it decides, what it logs."""
 
 from delayzero.agents.acting import Agent, act, first_stack, plan_first_queue
+from delayzero.agents.delayed_q import DelayedQAgent
 from delayzero.agents.kinds import AGENTS, AgentKind, AgentName
 from delayzero.agents.planning import PlanningAgent
 from delayzero.agents.player import Ending, Player, Step
@@ -10,6 +11,7 @@ __all__ = [
     "Agent",
     "AgentKind",
     "AgentName",
+    "DelayedQAgent",
     "Ending",
     "PlanningAgent",
     "Player",

@@ -70,6 +70,7 @@ def act(
     explore: bool,
     progress: Array | float = 0.0,
     at_random: Array | bool = False,
+    foreseen: tuple[Array, Array] | None = None,
 ) -> tuple[Array, SearchResult]:
     """Decide for ``N`` environments.
 
@@ -84,6 +85,9 @@ def act(
         explore: With noise (self-play), or without (evaluation).
         progress: The share of the training that is done.
         at_random: Whether to decide uniformly instead, ``[]``.
+        foreseen: Where the environments tell what the actions under way lead to: the last frames
+            after them, ``[N, S, ...]``, and how many of those there are, ``[N]``. The agent then
+            decides as if it saw them, with no action under way.
 
     Returns:
         The new stack, and the search, whose ``action`` is the decision.
@@ -92,7 +96,10 @@ def act(
     moved = jnp.concatenate([stack[:, 1:], observation[:, None].astype(stack.dtype)], axis=1)
     begins = first.reshape(-1, *(1 for _ in stack.shape[1:]))
     stack = jnp.where(begins, _repeated(observation, stack), moved)
-    found = agent.decide(variables, stack, queue, decision_key, explore=explore, progress=progress)
+    seen = stack
+    if foreseen is not None:
+        seen, queue = _moved_on(stack, *foreseen), queue[:, :0]
+    found = agent.decide(variables, seen, queue, decision_key, explore=explore, progress=progress)
     uniform = jax.random.randint(random_key, found.action.shape, 0, agent.num_actions)
     return stack, found._replace(action=jnp.where(at_random, uniform, found.action))
 
@@ -131,3 +138,13 @@ def plan_first_queue(
 def _repeated(observation: Array, stack: Array) -> Array:
     """Stacks of one observation each."""
     return jnp.broadcast_to(observation[:, None], stack.shape).astype(stack.dtype)
+
+
+def _moved_on(stack: Array, frames: Array, count: Array) -> Array:
+    """The stacks after the last ``count`` of these frames, ``[N, S, ...]``."""
+    size, places = stack.shape[1], jnp.arange(stack.shape[1])
+    count = count[:, None]
+    wanted = jnp.where(places < size - count, places + count, size + places)  # [N, S]
+    wanted = wanted.reshape(*wanted.shape, *(1 for _ in stack.shape[2:]))
+    both = jnp.concatenate([stack, frames.astype(stack.dtype)], axis=1)
+    return jnp.take_along_axis(both, wanted, axis=1)

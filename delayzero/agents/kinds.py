@@ -31,8 +31,13 @@ class AgentKind:
     delayed: bool = True
     """Whether there is a delay at all."""
     learns: bool = True
-    has_model: bool = True
-    """Whether it learns a world model of latents and searches with it."""
+    searches: bool = True
+    """Whether it has a latent model and searches with it; if not, it learns Q-values."""
+
+    @property
+    def has_model(self) -> bool:
+        """Whether it learns a latent model."""
+        return self.learns and self.searches
 
 
 AGENTS: dict[AgentName, AgentKind] = {
@@ -43,8 +48,8 @@ AGENTS: dict[AgentName, AgentKind] = {
         "observes the actions under way, and models its decisions", logs="decided", sees_queue=True
     ),
     "delayed-q": AgentKind(
-        "Q-learning, acting at the state that a model predicts", rolls=True, has_model=False
+        "Q-learning, acting at the state that a model predicts", rolls=True, searches=False
     ),
     "undelayed": AgentKind("has no delay: the bound", delayed=False),
-    "random": AgentKind("decides at random: the floor", learns=False, has_model=False),
+    "random": AgentKind("decides at random: the floor", learns=False),
 }

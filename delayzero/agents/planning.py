@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 from jax import Array
 
+from delayzero.model import WorldModel
 from delayzero.planning import Planner, SearchResult, plan_queue, roll
 
 TEMPERATURES = ((0.5, 1.0), (0.75, 0.5), (1.0, 0.25))
@@ -59,7 +61,12 @@ class PlanningAgent:
         model = self.planner.model
         nothing = jnp.full((stack.shape[0], self.queue), self.num_actions)
         latent = model.bind(variables).represent(stack, nothing)
-        return plan_queue(model, variables, key, latent, length, explore=explore)
+
+        def choose(bound: WorldModel, latent: Array, key: Array) -> Array:
+            logits = bound.predict(latent).policy_logits
+            return jax.random.categorical(key, logits) if explore else jnp.argmax(logits, axis=-1)
+
+        return plan_queue(model, variables, key, latent, length, choose)
 
 
 def temperature(progress: Array | float) -> Array:

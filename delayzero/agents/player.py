@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from delayzero.agents.acting import Agent, act, first_stack, plan_first_queue
 from delayzero.delays import DelayedExecutionVector
+from delayzero.envs.foresight import foresight_of
 from delayzero.envs.recording import StepOutcome
 from delayzero.planning import SearchResult
 
@@ -77,6 +78,7 @@ class Player:
         dtype: Any,
         explore: bool,
         queue: int | None = None,
+        foresees: bool = False,
     ) -> None:
         """Prepare.
 
@@ -89,6 +91,7 @@ class Player:
             dtype: Of an observation.
             explore: With noise (self-play), or without (evaluation).
             queue: The length of the queues that the agent is given; the largest delay by default.
+            foresees: Whether the environments tell it what the actions under way lead to.
         """
         self._agent, self._env, self._key, self._dtype = agent, env, key, dtype
         self._delayed = env if isinstance(env, DelayedExecutionVector) else None
@@ -98,6 +101,7 @@ class Player:
         self._plan = jax.jit(
             functools.partial(plan_first_queue, agent, length=self.max_delay, explore=explore)
         )
+        self._foresight = foresight_of(env) if foresees and self.max_delay else None
         count = env.num_envs
         self._stack = first_stack(count, stack, shape, dtype)
         self._observation: NDArray[Any] = np.zeros((count, *shape), dtype)
@@ -151,6 +155,7 @@ class Player:
             key,
             progress=progress,
             at_random=at_random,
+            foreseen=self._foreseen(queue),
         )
         decided = np.asarray(found.action)
         outcome = StepOutcome(*self._env.step(decided))
@@ -210,6 +215,12 @@ class Player:
         )
         _, info = self._delayed.set_initial_actions(np.asarray(planned), self._first)
         self._know(info)
+
+    def _foreseen(self, queue: NDArray[np.int32]) -> tuple[Any, Any] | None:
+        """What the actions under way lead to, for an agent that is told."""
+        if self._foresight is None:
+            return None
+        return self._foresight.foresee(queue, self._stack.shape[1])
 
     def _count(self, step: Step) -> list[Ending]:
         """Keep the books: scores, lengths, ends."""

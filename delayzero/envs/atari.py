@@ -34,6 +34,9 @@ class Atari(VectorWrapper[Any, Any, Any, Any, Any]):
     minimal set, never sticky. ``info["life_lost"]`` ``[N]`` is True where this step lost a life
     and the game goes on: neither where it ended nor where it was reset by this step. As in the
     original code, games that count down to 0 lives just before they are over lose none then.
+
+    Attributes:
+        rom: The name of the game's ROM.
     """
 
     def __init__(self, game: str, num_envs: int, *, max_steps: int) -> None:
@@ -44,7 +47,8 @@ class Atari(VectorWrapper[Any, Any, Any, Any, Any]):
             num_envs: N.
             max_steps: The number of steps after which an episode is truncated.
         """
-        super().__init__(_ale(rom(game), num_envs, max_steps))
+        self.rom = rom(game)
+        super().__init__(_ale(self.rom, num_envs, max_steps))
         self.metadata = {**self.env.metadata, "autoreset_mode": AutoresetMode.NEXT_STEP}
         self.single_observation_space = spaces.Box(0, 255, (SIZE, SIZE, 3), np.uint8)
         self.observation_space = batch_space(self.single_observation_space, num_envs)

@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from delayzero.envs.make import make_vector
 from delayzero.training.system import (
     STREAM_EVALUATION,
     STREAM_EVALUATION_ENVS,
     System,
     delayed,
+    make_env,
     run_key,
     run_seed,
 )
@@ -63,7 +63,7 @@ class Evaluator:
             UsageError: The agent cannot act under this law.
         """
         self._system, self._quota = system, _split(episodes, min(envs or episodes, episodes))
-        base = make_vector(system.config.env, len(self._quota), training=False, max_steps=max_steps)
+        base = make_env(system.config, len(self._quota), training=False, max_steps=max_steps)
         law = system.config.law if delay is None else delay
         self._env = delayed(base, law)
         self._player = system.player(self._env, run_key(0, STREAM_EVALUATION), explore=False)

@@ -1,6 +1,16 @@
 """Learning from the replay: targets, loss, update, reanalysis."""
 
-from delayzero.learning.config import LearnerConfig, ReanalysisConfig
-from delayzero.learning.update import Learner, LearnerState
+from delayzero.learning.config import LearnerConfig, QConfig, ReanalysisConfig
+from delayzero.learning.learner import AnyLearner, LearnerState
+from delayzero.learning.q_learning import QLearner
+from delayzero.learning.update import Learner
 
-__all__ = ["Learner", "LearnerConfig", "LearnerState", "ReanalysisConfig"]
+__all__ = [
+    "AnyLearner",
+    "Learner",
+    "LearnerConfig",
+    "LearnerState",
+    "QConfig",
+    "QLearner",
+    "ReanalysisConfig",
+]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from delayzero.bounds import COUNT, NOT_NEGATIVE, POSITIVE, SHARE, check_numbers
+from delayzero.bounds import COUNT, NOT_NEGATIVE, POSITIVE, SHARE, Bounds, check_numbers
 
 
 @dataclass(frozen=True)
@@ -92,3 +92,40 @@ class ReanalysisConfig:
     def __post_init__(self) -> None:
         """Refuse what cannot be."""
         check_numbers(self, "reanalysis.", {COUNT: ("sweep_updates", "roots")})
+
+
+@dataclass(frozen=True)
+class QConfig:
+    """Delayed-Q: what it learns with, and how it explores."""
+
+    width: int = 256
+    """The size of the hidden layers."""
+    learning_rate: float = 1e-3
+    """Of the Q-network; it falls to a tenth with the last update."""
+    forward_learning_rate: float = 3e-3
+    """Of the forward model; it falls likewise."""
+    discount: float | None = 0.99
+    """Of rewards in Q; None takes the run's."""
+    target_period: int = 10
+    """Updates between copies of the weights that targets are made with."""
+    clip_norm: float = 10.0
+    """The largest norm of each network's gradient."""
+    epsilon_start: float = 1.0
+    """The share of decisions made at random when learning begins."""
+    epsilon_end: float = 0.02
+    """And in the end; in evaluations there are none."""
+    epsilon_share: float = 0.3
+    """The share of the training over which it falls."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be."""
+        check_numbers(
+            self,
+            "q.",
+            {
+                COUNT: ("width", "target_period"),
+                POSITIVE: ("learning_rate", "forward_learning_rate", "clip_norm", "epsilon_share"),
+                SHARE: ("epsilon_start", "epsilon_end"),
+                Bounds(0, 1, above=True): ("discount",),
+            },
+        )

@@ -10,10 +10,8 @@ from jax import Array
 
 from delayzero.learning.batch import Batch
 from delayzero.learning.config import LearnerConfig
+from delayzero.learning.learner import Metrics
 from delayzero.model import WorldModel
-
-Metrics = dict[str, Array]
-"""Averages of a batch by name; those with a dimension are by unrolled step."""
 
 
 class LossOutput(NamedTuple):

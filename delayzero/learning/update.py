@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import flax.linen as nn
 import jax
@@ -14,29 +14,21 @@ from jax import Array
 from delayzero.learning.augment import augmented
 from delayzero.learning.batch import Batch, assemble, window_targets
 from delayzero.learning.config import LearnerConfig, ReanalysisConfig
-from delayzero.learning.loss import LossOutput, Metrics, efficientzero_loss
+from delayzero.learning.learner import (
+    NEVER,
+    PRIORITY_FLOOR,
+    LearnerState,
+    Metrics,
+    all_finite,
+    only_if,
+    repeat_updates,
+    sample_batch,
+)
+from delayzero.learning.loss import LossOutput, efficientzero_loss
 from delayzero.learning.optimiser import learning_rate, make_optimiser
 from delayzero.learning.reanalysis import searched_windows
 from delayzero.planning import Planner
-from delayzero.replay import Replay, ReplayConfig, Sample, sample, with_priorities
-
-PRIORITY_FLOOR = 1e-6
-NEVER = -1
-"""In :attr:`LearnerState.failed`: no update has failed."""
-
-
-class LearnerState(NamedTuple):
-    """Everything that updates change, apart from the replay's priorities."""
-
-    variables: Any
-    """Parameters and BatchNorm statistics."""
-    target: Any
-    """An older copy, for reanalysis; empty where the newest is used."""
-    optimiser: Any
-    updates: Array
-    """Updates made, ``[]``."""
-    failed: Array
-    """The update whose loss or gradient was not finite, or :data:`NEVER`, ``[]``."""
+from delayzero.replay import Replay, ReplayConfig, Sample, with_priorities
 
 
 @dataclass(frozen=True)
@@ -61,6 +53,16 @@ class Learner:
     total_updates: int
     augment: bool
 
+    @property
+    def window(self) -> int:
+        """Rows behind a sampled one that an update needs."""
+        return self.config.window
+
+    @property
+    def rate_setting(self) -> str:
+        """The name of the setting of its learning rate."""
+        return "--learner.learning-rate"
+
     def init(self, key: Array, observation: Array, queue: Array | None = None) -> LearnerState:
         """The state before the first update.
 
@@ -82,51 +84,21 @@ class Learner:
     def update(
         self, state: LearnerState, replay: Replay, key: Array, count: Array
     ) -> tuple[LearnerState, Replay, Metrics]:
-        """Make ``count`` updates, or stop before the first whose loss is not finite.
-
-        Args:
-            state: The learner's.
-            replay: To learn from; its priorities change.
-            key: One for the whole run: update i uses the i-th key derived from it.
-            count: How many, ``[]``; it may differ from call to call.
-
-        Returns:
-            The new state, the replay, and the metrics averaged over the updates made.
-        """
-
-        def one(carry: tuple[Array, LearnerState, Array, Metrics]) -> Any:
-            done, state, priority, sums = carry
-            current = replay._replace(priority=priority)
-            state, current, metrics = self._one_update(state, current, key)
-            good = state.failed == NEVER
-            sums = jax.tree.map(lambda total, x: total + jnp.where(good, x, 0), sums, metrics)
-            return done + good, state, current.priority, sums
-
-        def wanted(carry: tuple[Array, LearnerState, Array, Metrics]) -> Array:
-            done, state, *_ = carry
-            return (done < count) & (state.failed == NEVER)
-
-        shapes = jax.eval_shape(self._one_update, state, replay, key)[2]
-        zeros = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
-        begin = (jnp.zeros((), jnp.int32), state, replay.priority, zeros)
-        done, state, priority, sums = jax.lax.while_loop(wanted, one, begin)
-        metrics = jax.tree.map(lambda total: total / jnp.maximum(done, 1), sums)
-        return state, replay._replace(priority=priority), metrics
+        """See :func:`~delayzero.learning.learner.repeat_updates`."""
+        return repeat_updates(self._one_update, state, replay, key, count)
 
     def batch(self, state: LearnerState, replay: Replay, key: Array) -> tuple[Sample, Batch]:
         """The batch of the next update, before augmentation."""
         key = jax.random.fold_in(key, state.updates)
         sample_key, search_key = jax.random.split(jax.random.fold_in(key, 0))
-        progress = jnp.minimum(state.updates / self.total_updates, 1.0)
-        low = self.replay.priority_correction
-        chosen = sample(
+        chosen = sample_batch(
             replay,
             sample_key,
+            self.replay,
             self.config.batch_size,
-            ahead=self.config.window,
+            ahead=self.window,
             stack=self.stack,
-            exponent=self.replay.priority_exponent,
-            correction=low + (1 - low) * progress,
+            progress=state.updates / self.total_updates,
         )
         if self.reanalysis.mode == "batch":
             targets = searched_windows(
@@ -203,11 +175,9 @@ class Learner:
             failed=state.failed,
         )
         # Targets are asked too: a loss on clipped supports stays finite where they are not.
-        watched = (norm, output.metrics["loss"], batch.value, batch.prefix)
-        finite = jnp.all(jnp.stack([jnp.isfinite(x).all() for x in watched]))
+        finite = all_finite(norm, output.metrics["loss"], batch.value, batch.prefix)
         rate = learning_rate(self.config, self.total_updates)(state.updates)
-        failed = state._replace(failed=state.updates)
-        state = jax.tree.map(lambda new, old: jnp.where(finite, new, old), updated, failed)
+        state = only_if(finite, updated, state)
         renewed = with_priorities(replay, chosen, output.priority + PRIORITY_FLOOR)
         priority = jnp.where(finite, renewed.priority, replay.priority)
         metrics = {**output.metrics, "gradient/norm": norm, "learning_rate": rate}

@@ -162,7 +162,7 @@ def _append_rows(
     stacked = Targets(*(jnp.stack(fields) for fields in zip(*targets, strict=True)))
     whole = None if frames is None else jnp.stack(frames)
     replay = append(
-        replay, whole, rows, stacked, decisions, ahead=config.learner.window, stack=config.stack
+        replay, whole, rows, stacked, decisions, ahead=system.learner.window, stack=config.stack
     )
     if not system.searches_again:
         return replay

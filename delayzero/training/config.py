@@ -16,7 +16,7 @@ from delayzero.agents.kinds import AGENTS, AgentName
 from delayzero.arguments import UsageError
 from delayzero.bounds import COUNT, LARGEST, NOT_NEGATIVE, Bounds, check_numbers
 from delayzero.delays import parse
-from delayzero.learning.config import LearnerConfig, ReanalysisConfig
+from delayzero.learning.config import LearnerConfig, QConfig, ReanalysisConfig
 from delayzero.model import ModelConfig
 from delayzero.planning import SearchConfig
 from delayzero.replay import ReplayConfig
@@ -99,6 +99,9 @@ class TrainConfig:
     """The updates."""
     reanalysis: ReanalysisConfig = field(default_factory=ReanalysisConfig)
     """Searching stored positions again."""
+    q: QConfig = field(default_factory=QConfig)
+    """The agent delayed-q, in the place of model, search, learner (but its batch) and reanalysis.
+    """
 
     def __post_init__(self) -> None:
         """Refuse what cannot be, and say what to type."""

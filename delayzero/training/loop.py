@@ -24,7 +24,7 @@ from delayzero.agents import Ending
 from delayzero.arguments import UsageError
 from delayzero.evaluation.episodes import Evaluator, summary
 from delayzero.evaluation.prediction import foresight_program, measure_foresight
-from delayzero.learning.update import NEVER, LearnerState
+from delayzero.learning.learner import NEVER, LearnerState
 from delayzero.progress import Advance, progress
 from delayzero.replay import Replay, arrays_of, cut_off, release, with_arrays
 from delayzero.training.checkpoint import Checkpoints, examples_of
@@ -233,7 +233,7 @@ class Trainer:
         seen = all(np.isfinite(arrays[name]).all() for name in ("observation", "following"))
         cause = "the loss or its gradient is" if seen else "observations of the environment are"
         remedy = (
-            "try a smaller --learner.learning-rate in another --folder"
+            f"try a smaller {self._system.learner.rate_setting} in another --folder"
             if seen
             else f"mend {self._system.config.env}, or wrap it so that it shows finite numbers"
         )

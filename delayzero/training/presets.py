@@ -75,6 +75,9 @@ def atari(config: TrainConfig) -> TrainConfig:
         search=replace(config.search, dirichlet_fraction=0.25, q_floor=0.1),
         learner=replace(LearnerConfig(), drop_at=0.7),
         reanalysis=ReanalysisConfig(),
+        q=replace(
+            config.q, learning_rate=1e-4, target_period=250, epsilon_end=0.001, epsilon_share=0.1
+        ),
     )
 
 

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from delayzero.learning import LearnerState
+from delayzero.learning import Learner, LearnerState
 from delayzero.learning.reanalysis import sweep
 from delayzero.replay import Replay, create
 from delayzero.training.memory import (
@@ -46,9 +46,9 @@ class Programs:
         check_fits(kept, 0, have)
         self._replay = self._new_replay(self._host_frames)
         begun = time.monotonic()
-        learns, sweeps = system.kind.learns, system.config.reanalysis.mode == "sweep"
+        learns = system.kind.learns
         self.update: Any = self._compile_update(learner) if learns else None
-        self.sweep: Any = self._compile_sweep(learner) if learns and sweeps else None
+        self.sweep: Any = self._compile_sweep(learner) if learns and system.sweeps else None
         self.compile_seconds = time.monotonic() - begun
         compiled = [program for program in (self.update, self.sweep) if program is not None]
         check_fits(kept, max(map(working_bytes, compiled), default=0), have)
@@ -86,21 +86,22 @@ class Programs:
         return update.lower(learner, self._replay, jax.random.key(0), jnp.int32(1)).compile()
 
     def _compile_sweep(self, learner: Any) -> Any:
-        system = self._system
+        system, searcher = self._system, self._system.learner
+        assert isinstance(searcher, Learner)
 
         def sweep_replay(
             state: LearnerState, replay: Replay, key: Array, position: Array, count: Array
         ) -> tuple[Replay, Array]:
             return sweep(
                 system.planner,
-                system.learner.target_variables(state),
+                searcher.target_variables(state),
                 key,
                 replay,
                 position,
                 count,
                 roots=system.sweep_roots,
                 stack=system.config.stack,
-                updates=system.learner.target_updates(state),
+                updates=searcher.target_updates(state),
             )
 
         program = jax.jit(sweep_replay, donate_argnums=1)

@@ -12,12 +12,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from delayzero.agents import AGENTS, Agent, AgentKind, PlanningAgent, Player
+from delayzero.agents import AGENTS, Agent, AgentKind, DelayedQAgent, PlanningAgent, Player
 from delayzero.arguments import UsageError
 from delayzero.delays import DelayedExecutionVector
+from delayzero.envs.atari import Atari
+from delayzero.envs.foresight import ForeseeingAtari
 from delayzero.envs.make import check_supported, make_vector
-from delayzero.learning import Learner, LearnerState
-from delayzero.model import build_model
+from delayzero.learning import AnyLearner, Learner, LearnerState, QLearner
+from delayzero.model import ImageQModel, QModel, build_model
 from delayzero.planning import Planner
 from delayzero.training.config import TrainConfig
 
@@ -50,8 +52,13 @@ class System:
     spaces: Spaces
     kind: AgentKind
     agent: Agent
-    planner: Planner
-    learner: Learner
+    learner: AnyLearner
+
+    @property
+    def planner(self) -> Planner:
+        """The model and the search of an agent that searches."""
+        assert isinstance(self.learner, Learner), f"{self.config.agent} does not search"
+        return self.learner.planner
 
     @property
     def queue(self) -> int:
@@ -59,13 +66,17 @@ class System:
         return self.config.max_delay if self.kind.sees_queue else 0
 
     @property
+    def sweeps(self) -> bool:
+        """Whether stored positions are searched again, all in turn."""
+        return self.kind.searches and self.config.reanalysis.mode == "sweep"
+
+    @property
     def searches_again(self) -> bool:
         """Whether new rows need a search of their own.
 
         Where decisions are made for later states, the searches while acting are about those.
         """
-        sweeps = self.config.reanalysis.mode == "sweep"
-        return self.kind.rolls and self.config.max_delay > 0 and sweeps
+        return self.kind.rolls and self.config.max_delay > 0 and self.sweeps
 
     @property
     def replay_rows(self) -> int:
@@ -76,7 +87,7 @@ class System:
         """
         config = self.config
         kept = config.replay.capacity or math.ceil(1.1 * config.interactions)
-        return math.ceil(kept / config.envs) + config.learner.window + config.stack + config.rows
+        return math.ceil(kept / config.envs) + self.learner.window + config.stack + config.rows
 
     @property
     def sweep_roots(self) -> int:
@@ -111,13 +122,24 @@ class System:
             dtype=self.spaces.dtype,
             explore=explore,
             queue=self.queue if self.kind.sees_queue else longest,
+            foresees=not self.kind.searches,
         )
 
 
 def make_training_env(config: TrainConfig) -> gym.vector.VectorEnv[Any, Any, Any]:
     """The environments of a run, without delay."""
-    env = make_vector(config.env, config.envs, training=True, max_steps=config.max_steps)
+    env = make_env(config, config.envs, training=True, max_steps=config.max_steps)
     check_supported(env)
+    return env
+
+
+def make_env(
+    config: TrainConfig, count: int, *, training: bool, max_steps: int | None
+) -> gym.vector.VectorEnv[Any, Any, Any]:
+    """Environments that a run's agent can play: some agents need those that foresee."""
+    env = make_vector(config.env, count, training=training, max_steps=max_steps)
+    if isinstance(env, Atari) and not AGENTS[config.agent].searches:
+        return ForeseeingAtari(env)
     return env
 
 
@@ -129,8 +151,14 @@ def delayed(
 
 
 def build_system(config: TrainConfig, spaces: Spaces) -> System:
-    """Build the model, the search, the agent and the learner of a run."""
+    """Build the model, the agent and the learner of a run.
+
+    Raises:
+        UsageError: The agent cannot learn in this environment.
+    """
     kind = AGENTS[config.agent]
+    if not kind.searches:
+        return _delayed_q(config, spaces)
     model = build_model(config.model, spaces.shape, spaces.num_actions, sees_queue=kind.sees_queue)
     planner = Planner(
         model=model,
@@ -149,7 +177,31 @@ def build_system(config: TrainConfig, spaces: Spaces) -> System:
     )
     queue = config.max_delay if kind.sees_queue else 0
     agent = PlanningAgent(planner, rolls=kind.rolls, queue=queue)
-    return System(config, spaces, kind, agent, planner, learner)
+    return System(config, spaces, kind, agent, learner)
+
+
+def _delayed_q(config: TrainConfig, spaces: Spaces) -> System:
+    """The parts of a run of delayed-q."""
+    vectors, emulated = len(spaces.shape) == 1, config.env.lower().startswith("atari:")
+    if not vectors and not emulated:
+        raise UsageError(
+            f"the agent '{config.agent}' looks ahead with a learned model of vectors or with an "
+            f"Atari emulator; '{config.env}' shows images of shape {spaces.shape}: choose another "
+            "--agent"
+        )
+    model: QModel | ImageQModel = ImageQModel(spaces.num_actions)
+    if vectors:
+        model = QModel(spaces.num_actions, spaces.shape[0], config.q.width)
+    learner = QLearner(
+        model=model,
+        config=config.q,
+        replay=config.replay,
+        batch_size=config.learner.batch_size,
+        stack=config.stack,
+        discount=config.q.discount or config.discount,
+        total_updates=max(1, config.total_updates),
+    )
+    return System(config, spaces, AGENTS[config.agent], DelayedQAgent(model, config.q), learner)
 
 
 def _augments(config: TrainConfig, spaces: Spaces) -> bool:

@@ -14,6 +14,7 @@ from delayzero.training.system import (
     STREAM_EVALUATION_ENVS,
     Spaces,
     build_system,
+    make_env,
     make_training_env,
     run_seed,
 )
@@ -92,9 +93,7 @@ def test_scores_are_those_of_the_actions(made, monkeypatch):
     system, variables = made
     config = replace(system.config, env="CartPole-v1", max_steps=3)
     system, kept = replace(system, config=config), []
-    monkeypatch.setattr(
-        episodes, "make_vector", lambda *a, **k: Recorded(make_vector(*a, **k), kept)
-    )
+    monkeypatch.setattr(episodes, "make_env", lambda *a, **k: Recorded(make_env(*a, **k), kept))
     evaluator, begun = Evaluator(system, 7, envs=3, max_steps=9), []
     decide = evaluator._player._act
 
@@ -131,9 +130,7 @@ def test_actions_are_calm(made, monkeypatch):
     """The same observation is always answered in the same way, whatever the time."""
     system, variables = made
     kept = []
-    monkeypatch.setattr(
-        episodes, "make_vector", lambda *a, **k: Recorded(make_vector(*a, **k), kept)
-    )
+    monkeypatch.setattr(episodes, "make_env", lambda *a, **k: Recorded(make_env(*a, **k), kept))
     config = replace(
         system.config,
         env="delayzero-tests/Fated-v0",

@@ -162,6 +162,11 @@ def progress_of(folder):
     return {k: v for k, v in values.items() if k not in ("seconds", "times", "metrics_bytes")}
 
 
+def steps_of(folder):
+    """How far the environments of the newest checkpoint have come."""
+    return progress_of(folder)["environments"]["steps"]
+
+
 def metrics_of(folder):
     """All lines, without times."""
     lines = (Path(folder) / "metrics.jsonl").read_text().splitlines()

@@ -33,6 +33,7 @@ from .small import (
     newest,
     progress_of,
     small,
+    steps_of,
     stored,
     trainer,
 )
@@ -89,8 +90,8 @@ def test_a_killed_process_goes_on(whole_run, tmp_path, compile_cache):
     process.send_signal(signal.SIGKILL)
     assert process.wait(30) == -signal.SIGKILL, "it ended before it was killed"
     assert not (tmp_path / "killed" / "result.json").exists()
-    at = progress_of(tmp_path / "killed")["actions"]
-    assert 0 < at < progress_of(whole_run)["actions"]
+    at = steps_of(tmp_path / "killed")
+    assert 0 < at < steps_of(whole_run)
     assert main(options_of(config)) == 0
     assert_same_runs(whole_run, tmp_path / "killed")
     assert len((tmp_path / "killed" / "starts.jsonl").read_text().splitlines()) == 2
@@ -113,7 +114,7 @@ def test_a_signal_stops_after_the_round_with_a_checkpoint(
     act_after(monkeypatch, 33, lambda: signal.raise_signal(number))
     assert main(options) == 130
     assert "the same command goes on" in capsys.readouterr().err
-    assert progress_of(tmp_path / "run")["actions"] == 36, "the round is played to its end"
+    assert steps_of(tmp_path / "run") == 36, "the round is played to its end"
     assert signal.getsignal(number) == before
     assert not (tmp_path / "run" / "result.json").exists()
     assert main(options) == 0
@@ -128,7 +129,7 @@ def test_a_second_signal_stops_at_once(tmp_path, monkeypatch):
 
     act_after(monkeypatch, 5, twice)
     assert main(options_of(small(tmp_path / "run"))) == 130
-    assert progress_of(tmp_path / "run")["actions"] == 4
+    assert steps_of(tmp_path / "run") == 4
 
 
 @pytest.mark.slow
@@ -138,7 +139,7 @@ def test_many_crashes_at_any_time(whole_run, tmp_path, monkeypatch):
         crash_after(monkeypatch, steps)
         with pytest.raises(Crash):
             train(config, COMMAND)
-    assert 36 <= progress_of(tmp_path / "run")["actions"] < progress_of(whole_run)["actions"]
+    assert 36 <= steps_of(tmp_path / "run") < steps_of(whole_run)
     assert train(config, COMMAND).finished
     assert_same_runs(whole_run, tmp_path / "run")
 
@@ -248,7 +249,7 @@ def interrupted_forgetful(env, folder, monkeypatch, capsys):
     crash_after(monkeypatch, 33)
     with pytest.raises(Crash):
         train(config, COMMAND)
-    at = progress_of(folder)["environments"]["steps"]
+    at = steps_of(folder)
     capsys.readouterr()
     return config, at
 

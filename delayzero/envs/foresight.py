@@ -1,0 +1,181 @@
+"""Looking ahead in Atari games with the emulator itself, the perfect forward model.
+
+ALE's vector environment cannot be copied or set back. So each game has a shadow here, an emulator
+of its own that is kept in step: same seed, same no-op frames, same actions. A shadow can be
+cloned, played ahead and restored. What it shows is what the vector environment will show, bit for
+bit, but for the last picture of an episode (ALE's vector environment mixes older frames in).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+from gymnasium.vector import VectorEnv, VectorWrapper
+from numpy.typing import NDArray
+
+from delayzero.envs.atari import FRAME_SKIP, SIZE, Atari
+from delayzero.extras import require
+
+Picture = NDArray[np.uint8]
+SLIVER = 1e-3
+"""OpenCV ignores smaller parts of a pixel."""
+
+
+class ForeseeingAtari(VectorWrapper[Any, Any, Any, Any, Any]):
+    """N Atari games that can tell what actions will lead to."""
+
+    def __init__(self, env: Atari) -> None:
+        """Give each game a shadow."""
+        super().__init__(env)
+        self._rom = env.rom
+        self._shadows: list[Any] = []
+        self._actions: Sequence[Any] = ()
+        self._ended = np.zeros(env.num_envs, bool)
+
+    def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, Any]:
+        """Begin all games.
+
+        Args:
+            seed: An int, which must be given: shadows are seeded alike.
+            options: None are taken.
+        """
+        assert isinstance(seed, (int, np.integer)), "shadows need a seed"
+        assert options is None, "all games are reset together"
+        observations, info = self.env.reset(seed=int(seed))
+        self._shadows = [_emulator(self._rom, int(seed) + i) for i in range(self.num_envs)]
+        self._actions = self._shadows[0].getMinimalActionSet()
+        self._ended = np.zeros(self.num_envs, bool)
+        for shadow, frames in zip(self._shadows, info["episode_frame_number"], strict=True):
+            _begin(shadow, int(frames))
+        return observations, info
+
+    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, Any]:
+        """Play one step of each game, and of its shadow."""
+        observations, rewards, terminated, truncated, info = self.env.step(actions)
+        frames = info["episode_frame_number"]
+        for i, shadow in enumerate(self._shadows):
+            if self._ended[i]:
+                _begin(shadow, int(frames[i]))
+            else:
+                _play(shadow, self._actions[int(actions[i])])
+        self._ended = terminated | truncated
+        return observations, rewards, terminated, truncated, info
+
+    def foresee(self, queue: NDArray[Any], count: int) -> tuple[Picture, NDArray[np.int64]]:
+        """What will be seen while the actions under way run; nothing behind a game's end.
+
+        Args:
+            queue: ``[N, M]``, then the number of actions where there are none.
+            count: How many pictures are wanted, the last ones.
+
+        Returns:
+            The last pictures, ``[N, count, 96, 96, 3]``, the newest last, and how many of them
+            there are: where the queue is shorter, the first ones are black.
+        """
+        pictures = np.zeros((self.num_envs, count, SIZE, SIZE, 3), np.uint8)
+        found = np.zeros(self.num_envs, np.int64)
+        for i, shadow in enumerate(self._shadows):
+            actions = [self._actions[a] for a in queue[i] if a < len(self._actions)]
+            if self._ended[i] or not actions:
+                continue
+            before = shadow.cloneState(include_rng=True)
+            seen = _play_all(shadow, actions)[-count:]
+            shadow.restoreState(before)
+            found[i] = len(seen)
+            if seen:
+                pictures[i, -len(seen) :] = [shrunk(picture) for picture in seen]
+        return pictures, found
+
+
+def foresight_of(env: VectorEnv[Any, Any, Any]) -> ForeseeingAtari | None:
+    """The one inside wrappers who can look ahead, if there is one."""
+    while not isinstance(env, ForeseeingAtari):
+        if not isinstance(env, VectorWrapper):
+            return None
+        env = env.env
+    return env
+
+
+def shrunk(picture: Picture) -> Picture:
+    """A picture ``[H, W, 3]`` as ``[96, 96, 3]``: means of areas, rounded as OpenCV does."""
+    values = picture.astype(np.float32)
+    across, down = (_areas(length, SIZE) for length in (picture.shape[1], picture.shape[0]))
+    wide = np.zeros((picture.shape[0], SIZE, 3), np.float32)
+    for places, shares in across:
+        wide += values[:, places] * shares[None, :, None]
+    small = np.zeros((SIZE, SIZE, 3), np.float32)
+    for places, shares in down:
+        small += wide[places] * shares[:, None, None]
+    return np.rint(small).astype(np.uint8)
+
+
+@cache
+def _areas(length: int, size: int) -> list[tuple[NDArray[np.int64], NDArray[np.float32]]]:
+    """Which pixels of a line make up those of a smaller one, in the order of OpenCV's sums.
+
+    Returns:
+        For the first, second, ... pixel of each area: places ``[size]``, shares ``[size]``.
+    """
+    scale = length / size
+    areas: list[list[tuple[int, float]]] = []
+    for i in range(size):
+        begin, end = i * scale, (i + 1) * scale
+        width = min(scale, length - begin)
+        last = min(math.floor(end), length - 1)
+        first = min(math.ceil(begin), last)
+        parts = [(first - 1, (first - begin) / width)] if first - begin > SLIVER else []
+        parts += [(k, 1 / width) for k in range(first, last)]
+        if end - last > SLIVER:
+            parts.append((last, min(end - last, 1.0, width) / width))
+        areas.append(parts)
+    most = max(map(len, areas))
+    padded = [parts + [(0, 0.0)] * (most - len(parts)) for parts in areas]
+    table = np.array(padded)  # [size, most, 2]
+    return [
+        (table[:, k, 0].astype(np.int64), table[:, k, 1].astype(np.float32)) for k in range(most)
+    ]
+
+
+def _emulator(name: str, seed: int) -> Any:
+    """An emulator like those of the vector environment."""
+    ale = require("ale_py", "atari")
+    emulator = ale.ALEInterface()
+    emulator.setLoggerMode(ale.LoggerMode.Error)
+    emulator.setInt("random_seed", seed)
+    emulator.setFloat("repeat_action_probability", 0.0)
+    emulator.loadROM(require("ale_py.roms", "atari").get_rom_path(name))
+    return emulator
+
+
+def _begin(emulator: Any, no_ops: int) -> None:
+    emulator.reset_game()
+    for _ in range(no_ops):
+        emulator.act(0)
+
+
+def _play(emulator: Any, action: Any) -> Picture | None:
+    """One step: the maximum of its last two frames; None if the game was over before those."""
+    pictures: list[Picture] = []
+    for k in range(FRAME_SKIP):
+        emulator.act(action)
+        if emulator.game_over(with_truncation=False):
+            return None
+        if k >= FRAME_SKIP - 2:
+            pictures.append(emulator.getScreenRGB())
+    shown: Picture = np.maximum(*pictures)
+    return shown
+
+
+def _play_all(emulator: Any, actions: Sequence[Any]) -> list[Picture]:
+    """The pictures of steps, until the game is over."""
+    seen: list[Picture] = []
+    for action in actions:
+        picture = _play(emulator, action)
+        if picture is None:
+            break
+        seen.append(picture)
+    return seen

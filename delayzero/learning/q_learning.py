@@ -1,0 +1,241 @@
+"""The learner of Delayed-Q: double Q-learning on what really ran, and a forward model.
+
+Differences from Derman et al. (2021), "Acting in Delayed Environments with Non-Stationary Markov
+Policies":
+
+1. Any delay, not a constant one: transitions hold the action that ran, whatever its delay was.
+2. Transitions of an episode's first queue are learned from too: they happened.
+3. For vectors: values are dueling, normalised by layer, and their targets double; the forward
+   model learns changes of the observation from one-hot actions, weighted by their usual size.
+4. Each network's gradient is clipped by its whole norm, not by each variable's; the learning rate
+   falls to a tenth.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jax import Array
+
+from delayzero.learning.config import QConfig
+from delayzero.learning.learner import (
+    NEVER,
+    PRIORITY_FLOOR,
+    LearnerState,
+    Metrics,
+    all_finite,
+    only_if,
+    repeat_updates,
+    sample_batch,
+)
+from delayzero.model import ImageQModel, QModel
+from delayzero.replay import Replay, ReplayConfig, Sample, stacked_frames, with_priorities
+
+SMALLEST_CHANGE = 1e-8
+"""Added to the mean square of a number's changes, which may be none."""
+
+
+class QBatch(NamedTuple):
+    """``B`` transitions."""
+
+    observation: Array
+    """Stacks, ``[B, S, ...]``."""
+    following: Array
+    """The stacks after the step, ``[B, S, ...]``; the last of an episode where it ended."""
+    action: Array
+    """What ran, ``[B]``."""
+    reward: Array
+    """``[B]``."""
+    terminated: Array
+    """Where the return ended with this reward, ``[B]``."""
+    weight: Array
+    """Importance weights, ``[B]``."""
+
+
+def double_q_targets(
+    reward: Array, terminated: Array, online: Array, target: Array, discount: float
+) -> Array:
+    """Double Q-learning: r + gamma Q'(s', argmax_a Q(s', a)), or r where the return ended, ``[B]``.
+
+    Args:
+        reward: ``[B]``.
+        terminated: ``[B]``. A cut-off is none: its return goes on behind the last observation.
+        online: Q(s', .), ``[B, A]``.
+        target: Q'(s', .) of the older copy, ``[B, A]``.
+        discount: Gamma.
+    """
+    best = jnp.argmax(online, axis=1)
+    after = jnp.take_along_axis(target, best[:, None], axis=1)[:, 0]
+    return reward + discount * jnp.where(terminated, 0.0, after)
+
+
+def forward_loss(model: QModel, batch: QBatch) -> Array:
+    """The forward model's loss, ``[]``: all numbers of an observation count alike.
+
+    The squared error of each number's predicted change, over the mean square of its changes.
+    """
+    change = batch.following[:, -1] - batch.observation[:, -1]
+    wrong = jnp.square(model.change(batch.observation, batch.action) - change)
+    usual = jnp.mean(jnp.square(change), axis=0) + SMALLEST_CHANGE
+    return jnp.mean(wrong / usual)
+
+
+@dataclass(frozen=True)
+class QLearner:
+    """Makes updates of Q and of the forward model if there is one, both from the same batch.
+
+    Attributes:
+        model: The networks.
+        config: What an update is.
+        replay: How to sample.
+        batch_size: Transitions in a batch.
+        stack: Frames in an observation.
+        discount: Of rewards.
+        total_updates: Of the whole run, for schedules.
+    """
+
+    model: QModel | ImageQModel
+    config: QConfig
+    replay: ReplayConfig
+    batch_size: int
+    stack: int
+    discount: float
+    total_updates: int
+
+    @property
+    def window(self) -> int:
+        """Rows behind a sampled one that an update needs: the next."""
+        return 1
+
+    @property
+    def rate_setting(self) -> str:
+        """The name of the setting of its learning rate."""
+        return "--q.learning-rate"
+
+    def init(self, key: Array, observation: Array, queue: Array | None = None) -> LearnerState:
+        """See :class:`~delayzero.learning.learner.AnyLearner`."""
+        del queue
+        action = jnp.zeros(observation.shape[0], jnp.int32)
+        variables = self.model.init(key, observation, action, method="everything")
+        return LearnerState(
+            variables=variables,
+            target=jax.tree.map(jnp.copy, variables),
+            optimiser=self._optimiser.init(variables["params"]),
+            updates=jnp.zeros((), jnp.int32),
+            failed=jnp.full((), NEVER, jnp.int32),
+        )
+
+    def update(
+        self, state: LearnerState, replay: Replay, key: Array, count: Array
+    ) -> tuple[LearnerState, Replay, Metrics]:
+        """See :func:`~delayzero.learning.learner.repeat_updates`."""
+        return repeat_updates(self._one_update, state, replay, key, count)
+
+    def batch(self, state: LearnerState, replay: Replay, key: Array) -> tuple[Sample, QBatch]:
+        """The batch of the next update."""
+        chosen = sample_batch(
+            replay,
+            jax.random.fold_in(key, state.updates),
+            self.replay,
+            self.batch_size,
+            ahead=self.window,
+            stack=self.stack,
+            progress=state.updates / self.total_updates,
+        )
+        slots, envs = chosen.times % replay.rows, chosen.envs
+        start = replay.start[slots, envs]
+        frames = stacked_frames(replay, chosen.times + 1, envs, start, self.stack + 1)
+        happened = jax.tree.map(lambda field: field[slots, envs], replay.transitions)
+        batch = QBatch(
+            observation=frames[:, :-1],
+            following=frames[:, 1:],
+            action=happened.action,
+            reward=happened.reward,
+            terminated=happened.terminated,
+            weight=chosen.weights,
+        )
+        return chosen, batch
+
+    def loss(self, variables: Any, target: Any, batch: QBatch) -> tuple[Array, tuple[Array, Any]]:
+        """The loss of a batch.
+
+        Huber(Q(s, x) - y), and the forward model's, see :func:`forward_loss`.
+
+        Returns:
+            The loss, and beside it the absolute error of Q, ``[B]``, and metrics.
+        """
+        model = self.model.bind(variables)
+        values = model.values(batch.observation)
+        wanted = double_q_targets(
+            batch.reward,
+            batch.terminated,
+            model.values(batch.following),
+            self.model.bind(target).values(batch.following),
+            self.discount,
+        )
+        wanted = jax.lax.stop_gradient(wanted)
+        value = jnp.take_along_axis(values, batch.action[:, None], axis=1)[:, 0]
+        q_loss = jnp.mean(batch.weight * optax.huber_loss(value, wanted))
+        error = jnp.abs(value - wanted)
+        metrics = {
+            "loss": q_loss,
+            "loss/q": q_loss,
+            "q/target": wanted.mean(),
+            "q/network": value.mean(),
+            "q/error": error.mean(),
+        }
+        if isinstance(model, QModel):
+            metrics["loss/forward"] = forward_loss(model, batch)
+            metrics["loss"] = q_loss + metrics["loss/forward"]
+        return metrics["loss"], (error, metrics)
+
+    def _one_update(
+        self, state: LearnerState, replay: Replay, key: Array
+    ) -> tuple[LearnerState, Replay, Metrics]:
+        chosen, batch = self.batch(state, replay, key)
+
+        def loss_of(params: Any) -> tuple[Array, tuple[Array, Metrics]]:
+            return self.loss({"params": params}, state.target, batch)
+
+        params = state.variables["params"]
+        gradient, (error, metrics) = jax.grad(loss_of, has_aux=True)(params)
+        norm = optax.tree.norm(gradient)
+        change, optimiser = self._optimiser.update(gradient, state.optimiser, params)
+        variables = {"params": optax.apply_updates(params, change)}
+        due = (state.updates + 1) % self.config.target_period == 0
+        updated = LearnerState(
+            variables=variables,
+            target=jax.tree.map(lambda new, old: jnp.where(due, new, old), variables, state.target),
+            optimiser=optimiser,
+            updates=state.updates + 1,
+            failed=state.failed,
+        )
+        finite = all_finite(norm, metrics["loss"])
+        renewed = with_priorities(replay, chosen, error + PRIORITY_FLOOR)
+        priority = jnp.where(finite, renewed.priority, replay.priority)
+        metrics = {**metrics, "gradient/norm": norm}
+        return only_if(finite, updated, state), replay._replace(priority=priority), metrics
+
+    @property
+    def _optimiser(self) -> optax.GradientTransformation:
+        """Adam for each network by itself, so that neither's clipping touches the other."""
+
+        def adam(rate: float) -> optax.GradientTransformation:
+            falling = optax.linear_schedule(rate, rate / 10, self.total_updates)
+            return optax.chain(
+                optax.clip_by_global_norm(self.config.clip_norm), optax.adam(falling)
+            )
+
+        parts = {
+            "q": adam(self.config.learning_rate),
+            "forward": adam(self.config.forward_learning_rate),
+        }
+
+        def part(params: Any) -> Any:
+            return {name: "forward" if name == "forward" else "q" for name in params}
+
+        return optax.partition(parts, part)

@@ -1,0 +1,181 @@
+"""Delayed-Q decides for the state that its action will meet."""
+
+import functools
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from delayzero.agents import DelayedQAgent, Player
+from delayzero.agents.acting import _moved_on
+from delayzero.agents.delayed_q import epsilon
+from delayzero.delays import DelayedExecutionVector
+from delayzero.envs.atari import Atari
+from delayzero.envs.foresight import ForeseeingAtari
+from delayzero.learning.config import QConfig
+from delayzero.model import ImageQModel
+from delayzero.planning import SearchResult
+
+ACTIONS, NOTHING = 4, 4
+CONFIG = QConfig(epsilon_start=0.8, epsilon_end=0.2, epsilon_share=0.5)
+
+
+@dataclass(frozen=True)
+class Counter:
+    """A perfect model: the state counts actions in base 4, and the best one is its last digit."""
+
+    num_actions: int = ACTIONS
+
+    def bind(self, variables):
+        return self
+
+    def step(self, stack, action):
+        newest = (stack[:, -1] * 3 + action[:, None] + 1) % 97
+        return jnp.concatenate([stack[:, 1:], newest[:, None]], axis=1)
+
+    def values(self, stack):
+        wanted = (stack[:, -1, 0] + 2 * stack[:, 0, 0]) % ACTIONS
+        return -jnp.abs(jnp.arange(ACTIONS) - wanted[:, None]).astype(jnp.float32)
+
+
+AGENT = DelayedQAgent(Counter(), CONFIG)
+
+
+@functools.partial(jax.jit, static_argnames="explore")
+def decide(stack, queue, explore=False, progress=0.0):
+    key = jax.random.key(0)
+    found = AGENT.decide(None, stack, queue, key, explore=explore, progress=progress)
+    return found.action
+
+
+advance = jax.jit(Counter().step)
+
+
+def test_under_a_constant_delay_it_decides_what_the_undelayed_one_decides_then():
+    rng = np.random.default_rng(0)
+    stack = rng.integers(0, 97, (6, 2, 1))
+    queue = rng.integers(0, ACTIONS, (6, 5))
+    empty = np.zeros((6, 0), int)
+    for _ in range(30):
+        later = stack
+        for action in queue.T:
+            later = advance(later, action)
+        decided = decide(stack, queue)
+        np.testing.assert_array_equal(decided, decide(later, empty))
+        stack = advance(stack, queue[:, 0])
+        queue = np.concatenate([queue[:, 1:], decided[:, None]], axis=1)
+
+
+def test_each_environment_is_rolled_through_its_own_queue_alone():
+    rng = np.random.default_rng(1)
+    stack = rng.integers(0, 97, (6, 2, 1))
+    queue = rng.integers(0, ACTIONS, (6, 5))
+    lengths = [0, 5, 3, 1, 4, 2]
+    for row, length in zip(queue, lengths, strict=True):
+        row[length:] = NOTHING
+    decided = decide(stack, queue)
+    for i, length in enumerate(lengths):
+        alone = decide(stack[i : i + 1], queue[i : i + 1, :length])
+        assert decided[i] == alone[0]
+
+
+def test_epsilon_falls_and_then_stays():
+    shares = [float(epsilon(CONFIG, progress)) for progress in (0, 0.25, 0.5, 1, 2)]
+    np.testing.assert_allclose(shares, [0.8, 0.5, 0.2, 0.2, 0.2], rtol=1e-6)
+
+
+@pytest.mark.parametrize(("progress", "share"), [(0.0, 0.8), (1.0, 0.2)])
+def test_a_share_of_the_decisions_is_random(progress, share):
+    stack = np.full((4000, 2, 1), 5)
+    queue = np.zeros((4000, 0), int)
+    best = decide(stack, queue)[0]
+    decided = decide(stack, queue, explore=True, progress=progress)
+    assert abs(np.mean(decided != best) - share * (ACTIONS - 1) / ACTIONS) < 0.03
+    assert set(decided.tolist()) == set(range(ACTIONS))
+
+
+def test_the_first_queue_is_what_it_would_decide_step_by_step():
+    stack = np.random.default_rng(2).integers(0, 97, (6, 2, 1))
+    key = jax.random.key(0)
+    planned = np.asarray(AGENT.first_queue(None, jnp.asarray(stack), key, 5, explore=False))
+    for k in range(5):
+        decided = decide(stack, np.zeros((6, 0), int))
+        np.testing.assert_array_equal(planned[:, k], decided)
+        stack = advance(stack, decided)
+    noisy = np.asarray(AGENT.first_queue(None, jnp.asarray(stack), key, 5, explore=True))
+    assert noisy.shape == (6, 5)
+
+
+def test_frames_to_come_move_the_stack_on():
+    stack = np.arange(3 * 4).reshape(3, 4)
+    frames = 100 + stack
+    count = np.array([0, 2, 4])
+    moved = _moved_on(jnp.asarray(stack), jnp.asarray(frames), jnp.asarray(count))
+    for i, new in enumerate(count):
+        wanted = [*stack[i], *frames[i, 4 - new :]][-4:]
+        np.testing.assert_array_equal(moved[i], wanted)
+
+
+@dataclass(frozen=True)
+class Witness:
+    """Decides at random, and tells what it saw by a sum over it."""
+
+    num_actions: int
+
+    def decide(self, variables, stack, queue, key, *, explore, progress):
+        assert queue.shape[1] == 0
+        seen = self.told(stack)
+        action = jax.random.randint(key, seen.shape, 0, self.num_actions)
+        return SearchResult(action, seen, seen, seen, seen)
+
+    def first_queue(self, variables, stack, key, length, *, explore):
+        return jax.random.randint(key, (stack.shape[0], length), 0, self.num_actions)
+
+    def told(self, stack):
+        weights = jax.random.normal(jax.random.key(0), stack.shape[1:])
+        return jnp.sum(stack.astype(jnp.float32) * weights, axis=(1, 2, 3, 4))
+
+
+def test_with_an_emulator_it_sees_what_its_action_will_meet():
+    delay, steps, stack = 3, 60, 2
+    env = DelayedExecutionVector(
+        ForeseeingAtari(Atari("Breakout", 2, max_steps=25)), f"constant:{delay}"
+    )
+    agent = Witness(int(env.single_action_space.n))
+    settings = {"stack": stack, "shape": (96, 96, 3), "dtype": np.uint8, "explore": True}
+    player = Player(agent, env, jax.random.key(1), foresees=True, **settings)
+    player.begin(seed=5)
+    played = [player.step(None)[0] for _ in range(steps)]
+    env.close()
+    compared = 0
+    for now in range(steps - delay):
+        meets = now + delay
+        for i in range(2):
+            if any(s.final[i] or s.first[i] for s in played[now + 1 : meets + 1]):
+                continue
+            frames = [played[meets - 1].observation[i], played[meets].observation[i]]
+            wanted = agent.told(jnp.asarray(np.stack(frames))[None])[0]
+            if played[now].final[i]:
+                continue
+            np.testing.assert_allclose(played[now].found.value[i], wanted, rtol=1e-5)
+            compared += 1
+    assert compared > 60
+
+
+def test_images_take_random_first_queues_and_no_roll():
+    model = ImageQModel(ACTIONS)
+    agent = DelayedQAgent(model, CONFIG)
+    stack = jnp.zeros((2, 4, 36, 36, 3), jnp.uint8)
+    variables = jax.jit(model.init, static_argnames="method")(
+        jax.random.key(0), stack, jnp.zeros(2, jnp.int32), method="everything"
+    )
+    values = jax.jit(lambda stack: model.bind(variables).values(stack))(stack)
+    assert values.shape == (2, ACTIONS)
+    queues = agent.first_queue(variables, stack, jax.random.key(1), 30, explore=False)
+    assert set(np.asarray(queues).ravel().tolist()) == set(range(ACTIONS))
+    key, nothing = jax.random.key(2), jnp.zeros((2, 0), jnp.int32)
+    decide = jax.jit(functools.partial(agent.decide, explore=False, progress=0.0))
+    found = decide(variables, stack, nothing, key)
+    np.testing.assert_array_equal(found.action, np.argmax(values, axis=1))

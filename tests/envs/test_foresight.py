@@ -1,0 +1,60 @@
+"""What is foreseen is what then happens, bit for bit."""
+
+import numpy as np
+import pytest
+
+from delayzero.envs.atari import Atari
+from delayzero.envs.foresight import ForeseeingAtari, shrunk
+
+GAMES, AHEAD = 2, 4
+
+
+@pytest.mark.parametrize("game", ["Breakout", "Pong"])
+def test_pictures_are_those_that_come(game):
+    env = ForeseeingAtari(Atari(game, GAMES, max_steps=150))
+    count = int(env.single_action_space.n)
+    rng = np.random.default_rng(0)
+    plan = rng.integers(0, count, (330, GAMES))
+    seen, ended, foreseen = [], [], {}
+    observations, _ = env.reset(seed=3)
+    for t in range(len(plan) - AHEAD):
+        seen.append(observations)
+        length = t % (AHEAD + 1)
+        queue = np.full((GAMES, AHEAD), count)
+        queue[:, :length] = plan[t : t + length].T
+        if t % 7 == 0:
+            foreseen[t] = length, *env.foresee(queue, 2)
+        observations, _, terminated, truncated, _ = env.step(plan[t])
+        ended.append(terminated | truncated)
+    env.close()
+    assert sum(map(np.sum, ended)) >= 3
+    compared = 0
+    for t, (length, pictures, found) in foreseen.items():
+        for i in range(GAMES):
+            ends = [e[i] for e in ended[max(t - 1, 0) : t + length]]
+            if any(ends) or t + length >= len(seen):
+                continue
+            assert found[i] == min(length, 2)
+            for back in range(found[i]):
+                np.testing.assert_array_equal(pictures[i, -1 - back], seen[t + length - back][i])
+                compared += 1
+    assert compared > 80
+
+
+def test_nothing_is_foreseen_without_actions_or_after_an_end():
+    env = ForeseeingAtari(Atari("Pong", 1, max_steps=3))
+    env.reset(seed=0)
+    count = int(env.single_action_space.n)
+    nothing = np.full((1, 3), count)
+    assert env.foresee(nothing, 4)[1] == [0]
+    assert env.foresee(nothing * 0, 4)[1] == [3]
+    for _ in range(3):
+        *_, truncated, _ = env.step(np.zeros(1, int))
+    assert truncated[0]
+    assert env.foresee(nothing * 0, 4)[1] == [0]
+    env.close()
+
+
+def test_areas_of_one_colour_keep_it():
+    for value in (0, 77, 255):
+        assert (shrunk(np.full((210, 160, 3), value, np.uint8)) == value).all()
