@@ -14,7 +14,7 @@ from delayzero.delays.pictures import (
     steady_history,
     timeline_key,
 )
-from delayzero.demo import Comparison, law_label
+from delayzero.delays.demo import Comparison, law_label
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
