@@ -11,7 +11,7 @@ INSTALLED = $(VENV)/.installed
 .PHONY: demo test test-slow check format benchmark clean
 
 demo: $(INSTALLED)
-	$(BIN)/delayzero demo --save demo
+	$(BIN)/delayzero demo --folder demo
 
 test: check
 	$(BIN)/python -m pytest -n auto

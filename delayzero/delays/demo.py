@@ -211,8 +211,8 @@ def show(options: Any) -> None:
 
 
 def _save_pictures(comparisons: Sequence[Comparison], folder: Path) -> list[Path]:
-    from delayzero.delays.pictures import law_picture, picture_name
     from delayzero.delays.demo_picture import overview
+    from delayzero.delays.pictures import law_picture, picture_name
 
     figures = {"overview.png": overview(comparisons)}
     for entry in comparisons[1:]:

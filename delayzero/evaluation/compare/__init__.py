@@ -1,0 +1,1 @@
+"""Comparing agents: many runs, their scores with intervals, a table and pictures."""
