@@ -95,9 +95,12 @@ def mean_curve(curves: Sequence[Points]) -> Points:
     curves = [curve for curve in curves if curve]
     if not curves:
         return []
-    places = [place for place, _ in curves[0]]
-    scores = np.mean([np.interp(places, *zip(*curve, strict=True)) for curve in curves], axis=0)
-    return list(zip(places, scores.tolist(), strict=True))
+    places = np.array([place for place, _ in curves[0]])
+    scores = []
+    for curve in curves:
+        x, y = np.array(curve, np.float64).T
+        scores.append(np.interp(places, x, y))
+    return list(zip(places.tolist(), np.mean(scores, axis=0).tolist(), strict=True))
 
 
 def _by_law(plan: Plan, agent: AgentName, runs: Sequence[Run]) -> dict[str, list[list[float]]]:

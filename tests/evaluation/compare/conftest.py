@@ -1,1 +1,0 @@
-from ...training.conftest import _compile_once, compile_cache  # noqa: F401
