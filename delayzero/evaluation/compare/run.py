@@ -174,10 +174,9 @@ def _run(
 
         def look(running: Sequence[str]) -> None:
             nonlocal shown
-            now = done()
-            if now > shown:
-                advance(now - shown, ", ".join(running))
-                shown = now
+            now = max(shown, done())
+            advance(now - shown, ", ".join(running))
+            shown = now
 
         run_side_by_side(commands, jobs, variables, look)
 
