@@ -178,7 +178,7 @@ def table(comparisons: Sequence[Comparison]) -> str:
 def add_options(parser: Parser) -> None:
     """What can be typed behind ``delayzero delays demo``."""
     parser.description = __doc__ and __doc__.partition("\n\n")[2]
-    parser.add_argument("--save", metavar="DIR", default="demo", help="folder for the pictures")
+    parser.add_argument("--save", metavar="DIR", default="delays-demo", help="for the pictures")
     parser.add_argument(
         "--episodes", metavar="N", type=whole(1), default=100, help="of each controller and law"
     )

@@ -11,8 +11,8 @@ from delayzero.evaluation.compare.run import compare
 from delayzero.training.run_folder import command_line
 
 ABOUT = """Train four agents in CartPole, where actions take effect 0 to 5 steps late and the delay
-wanders: DEZ, which rolls its learned model through the actions under way, and three that do not.
-A small `delayzero compare`; see docs/compare.md. The same command goes on where it was interrupted;
+wanders: DEZ, which rolls its learned model through the actions under way, and three baselines. A
+small `delayzero compare`; see docs/compare.md. The same command goes on where it was interrupted;
 to see it all again, delete the folder."""
 
 
