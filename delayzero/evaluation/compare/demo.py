@@ -22,7 +22,7 @@ def plan_in(folder: Path) -> Plan:
         folder,
         delay="walk:5",
         seeds=(0, 1),
-        interactions=4000,
+        interactions=5000,
         evaluations=4,
         evaluation_episodes=8,
         laws=("constant:0", "constant:2", "constant:5"),
