@@ -11,7 +11,7 @@ INSTALLED = $(VENV)/.installed
 .PHONY: demo test test-slow check format benchmark clean
 
 demo: $(INSTALLED)
-	$(BIN)/delayzero demo --save demo
+	$(BIN)/delayzero demo --folder demo
 
 test: check
 	$(BIN)/python -m pytest -n auto
@@ -39,4 +39,4 @@ $(INSTALLED): pyproject.toml
 	@touch $@
 
 clean:
-	rm -rf $(VENV) demo build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) demo delays-demo compare build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

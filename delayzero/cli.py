@@ -36,9 +36,10 @@ VERBS: dict[str, Verb] = {
     "train": Verb("delayzero.training.cli:main", "train an agent, or go on with a run"),
     "evaluate": Verb("delayzero.evaluation.cli:main", "play episodes with a run's weights"),
     "curves": Verb("delayzero.training.curves:main", "draw the scores of runs"),
+    "compare": Verb("delayzero.evaluation.compare.cli:main", "agents under delay, side by side"),
     "delays": Verb("delayzero.delays.cli:main", "look at delay laws; measure a real network"),
     "theory": Verb("delayzero.tabular.theory:main", "the paper's theorems, computed exactly"),
-    "demo": Verb("delayzero.demo:main", "CartPole under delay: ignoring it, and predicting"),
+    "demo": Verb("delayzero.evaluation.compare.demo:main", "agents in CartPole, in minutes"),
 }
 
 

@@ -44,3 +44,22 @@ def test_what_an_import_leaves_alone(module, unwanted):
     ).stdout.split()
     assert "delayzero" in loaded
     assert unwanted.isdisjoint(loaded)
+
+
+WITHOUT_JAX = "import sys; sys.modules['jax'] = None\nfrom delayzero.cli import main; "
+
+
+@pytest.mark.parametrize("verb", ["train", "evaluate", "compare", "demo"])
+def test_without_jax_a_verb_says_what_to_type(verb):
+    code = WITHOUT_JAX + f"main(['{verb}'])"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert told.stderr == (
+        "delayzero: error: jax is not installed; type: pip install 'delayzero[train]'\n"
+    )
+
+
+def test_the_demo_of_delays_needs_no_jax(tmp_path):
+    words = ["delays", "demo", "--episodes", "1", "--save", str(tmp_path)]
+    code = WITHOUT_JAX + f"main({words})"
+    subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, timeout=60)
+    assert (tmp_path / "overview.png").exists()

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from delayzero.arguments import Parser, UsageError, check_verb, positive, whole
+from delayzero.delays import demo
 from delayzero.delays.channel import resolve_law
 from delayzero.delays.latency import InSteps
 from delayzero.delays.law import DelayError, Law
@@ -55,6 +56,8 @@ def _parser() -> Parser:
     show.add_argument("--save", metavar="FILE.png", help="picture; named after the law by default")
 
     verbs.add_parser("list", help="all laws, with an example of each")
+
+    demo.add_options(verbs.add_parser("demo", help="CartPole: ignoring the delay, and predicting"))
 
     measure = verbs.add_parser("record", help="measure round trips to a host, as a trace")
     measure.add_argument("address", metavar="HOST:PORT", help="where `delays echo` runs")
@@ -214,4 +217,4 @@ def _aligned(rows: Sequence[tuple[str, ...]]) -> str:
     )
 
 
-_VERBS = {"show": _show, "list": _list, "record": _record, "echo": _echo}
+_VERBS = {"show": _show, "list": _list, "demo": demo.show, "record": _record, "echo": _echo}

@@ -1,1 +1,1 @@
-"""Playing whole episodes to judge an agent."""
+"""Playing whole episodes to judge an agent, and comparing agents."""

@@ -10,7 +10,7 @@ from delayzero.arguments import UsageError
 from delayzero.training.loop import train
 from delayzero.training.system import Spaces, build_system
 
-from .small import Crash, assert_same_runs, crash_after, small
+from .small import EVERY_ROUND, Crash, assert_same_runs, crash_after, small
 
 
 def test_images_without_an_emulator_are_refused():
@@ -22,13 +22,13 @@ def test_images_without_an_emulator_are_refused():
 
 def test_a_run_with_a_crash_is_the_run_without_one(tmp_path, monkeypatch):
     config = small(
-        tmp_path / "whole", agent="delayed-q", delay="walk:3", checkpoint_minutes=0.0, audit=False
+        tmp_path / "whole", agent="delayed-q", delay="walk:3", checkpoint_minutes=EVERY_ROUND
     )
     assert train(config, ["delayzero", "train"]).finished
     result = json.loads((tmp_path / "whole" / "result.json").read_text())
     assert result["updates"] == config.total_updates > 10
     again = replace(config, folder=str(tmp_path / "again"))
-    crash_after(monkeypatch, 40)
+    crash_after(monkeypatch, 30)
     with pytest.raises(Crash):
         train(again, ["delayzero", "train"])
     assert train(again, ["delayzero", "train"]).finished

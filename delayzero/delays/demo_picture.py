@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from delayzero.delays import parse
+from delayzero.delays.demo import Comparison, law_label
 from delayzero.delays.pictures import (
     GREY,
     INK,
@@ -14,7 +15,6 @@ from delayzero.delays.pictures import (
     steady_history,
     timeline_key,
 )
-from delayzero.demo import Comparison, law_label
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

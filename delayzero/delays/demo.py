@@ -1,4 +1,4 @@
-"""``delayzero demo``: CartPole under delay, ignored and predicted.
+"""``delayzero delays demo``: CartPole under delay, ignored and predicted.
 
 One state-feedback controller balances CartPole under several delay laws, in two ways. Ignoring the
 delay, it decides from the state that it sees. Predicting, it rolls that state through the actions
@@ -175,17 +175,20 @@ def table(comparisons: Sequence[Comparison]) -> str:
     )
 
 
-def main(arguments: Sequence[str]) -> int:
-    """The verb ``demo``."""
-    parser = Parser(prog="delayzero demo", description=__doc__ and __doc__.partition("\n\n")[2])
-    parser.add_argument("--save", metavar="DIR", default="demo", help="folder for the pictures")
+def add_options(parser: Parser) -> None:
+    """What can be typed behind ``delayzero delays demo``."""
+    parser.description = __doc__ and __doc__.partition("\n\n")[2]
+    parser.add_argument("--save", metavar="DIR", default="delays-demo", help="for the pictures")
     parser.add_argument(
         "--episodes", metavar="N", type=whole(1), default=100, help="of each controller and law"
     )
     parser.add_argument(
         "--seed", metavar="S", type=whole(0), default=1000, help="of the first episode"
     )
-    options = parser.parse_args(arguments)
+
+
+def show(options: Any) -> None:
+    """Play, print the table, save the pictures."""
     folder = Path(options.save)
     folder.mkdir(parents=True, exist_ok=True)
 
@@ -203,14 +206,13 @@ def main(arguments: Sequence[str]) -> int:
         saved = _save_pictures(comparisons, folder)
     except MissingExtraError as error:
         print(f"\nNo pictures: {error}")
-        return 0
+        return
     print("\nPictures:", *saved, sep="\n  ")
-    return 0
 
 
 def _save_pictures(comparisons: Sequence[Comparison], folder: Path) -> list[Path]:
+    from delayzero.delays.demo_picture import overview
     from delayzero.delays.pictures import law_picture, picture_name
-    from delayzero.demo_picture import overview
 
     figures = {"overview.png": overview(comparisons)}
     for entry in comparisons[1:]:

@@ -2,8 +2,9 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from delayzero import demo
-from delayzero.demo import (
+from delayzero.cli import main
+from delayzero.delays import demo
+from delayzero.delays.demo import (
     LAWS,
     cartpole_step,
     compare,
@@ -14,7 +15,7 @@ from delayzero.demo import (
     summarise,
     table,
 )
-from delayzero.demo_picture import overview
+from delayzero.delays.demo_picture import overview
 
 
 def test_the_equations_are_those_of_the_environment():
@@ -97,6 +98,6 @@ def test_overview_shows_the_computed_numbers(comparisons):
 def test_the_verb_saves_its_pictures(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(demo, "LAWS", ("constant:0", "constant:2"))
     folder = tmp_path / "new" / "folder"
-    assert demo.main(["--save", str(folder), "--episodes", "1"]) == 0
+    assert main(["delays", "demo", "--save", str(folder), "--episodes", "1"]) == 0
     assert {path.name for path in folder.iterdir()} == {"overview.png", "constant-2.png"}
     assert "constant:2" in capsys.readouterr().out

@@ -1,0 +1,178 @@
+"""Pictures of a comparison: return by interactions, return by delay, error by horizon."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from delayzero.agents.kinds import AGENTS
+from delayzero.delays.pictures import GREY, INK, PALE, new_figure
+from delayzero.evaluation.compare.results import AgentResult, Estimate, mean_curve
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+COLOURS = {
+    "dez": "#0072B2",
+    "oblivious": "#E69F00",
+    "oblivious-executed": "#D55E00",
+    "augmented": "#009E73",
+    "delayed-q": "#CC79A7",
+    "undelayed": INK,
+    "random": GREY,
+}
+PREDICTION_PANELS = {
+    "latent_error": "error of the latent state",
+    "policy_agreement": "share of agreeing policies",
+    "value_error": "error of the value",
+}
+
+
+def save_pictures(
+    results: Sequence[AgentResult], delay: str, laws: Sequence[str], folder: Path
+) -> list[Path]:
+    """Save all pictures for which there is something to show."""
+    figures = {"interactions.png": interactions_picture(results)}
+    if laws:
+        figures["delays.png"] = delays_picture(results, delay, laws)
+        figures["overview.png"] = overview(results, delay, laws)
+    if any(result.prediction for result in results):
+        figures["prediction.png"] = prediction_picture(results)
+    for name, figure in figures.items():
+        figure.savefig(folder / name, bbox_inches="tight")
+    return [folder / name for name in figures]
+
+
+def interactions_picture(results: Sequence[AgentResult]) -> Figure:
+    """Return by interactions: the mean over seeds, with a thin line for each seed."""
+    figure = new_figure(7, 4)
+    axes = figure.add_subplot()
+    _draw_interactions(axes, results)
+    _legend(axes)
+    return figure
+
+
+def delays_picture(results: Sequence[AgentResult], delay: str, laws: Sequence[str]) -> Figure:
+    """Return by delay: the IQM of each agent under each law, with 95 % intervals."""
+    figure = new_figure(7, 4)
+    axes = figure.add_subplot()
+    _draw_delays(axes, results, delay, laws)
+    _legend(axes)
+    return figure
+
+
+def overview(results: Sequence[AgentResult], delay: str, laws: Sequence[str]) -> Figure:
+    """Both side by side."""
+    figure = new_figure(12, 4)
+    left, right = figure.subplots(1, 2)
+    _draw_interactions(left, results)
+    _draw_delays(right, results, delay, laws)
+    _legend(right)
+    return figure
+
+
+def prediction_picture(results: Sequence[AgentResult]) -> Figure:
+    """How far off each agent's model is, by the steps that it looks ahead."""
+    figure = new_figure(12, 3.4)
+    panels = figure.subplots(1, len(PREDICTION_PANELS))
+    for axes, (name, title) in zip(panels, PREDICTION_PANELS.items(), strict=True):
+        for result in results:
+            if name in result.prediction:
+                axes.plot(
+                    result.prediction["horizon"],
+                    result.prediction[name],
+                    "o-",
+                    color=COLOURS[result.agent],
+                    markersize=4,
+                    label=result.agent,
+                )
+        _dress(axes, title, "steps ahead", "")
+    _legend(panels[-1])
+    return figure
+
+
+def _draw_interactions(axes: Axes, results: Sequence[AgentResult]) -> None:
+    for result in results:
+        colour = COLOURS[result.agent]
+        for curve in result.curves:
+            if curve:
+                axes.plot(*zip(*curve, strict=True), color=colour, linewidth=0.7, alpha=0.35)
+        mean = mean_curve(result.curves)
+        if mean:
+            axes.plot(
+                *zip(*mean, strict=True),
+                "o-" if AGENTS[result.agent].delayed else "o--",
+                color=colour,
+                markersize=4,
+                label=result.agent,
+            )
+    axes.set_xlim(left=0)
+    seeds = max(len(result.curves) for result in results)
+    note = f"interactions (mean of {seeds} seeds; thin: each)"
+    _dress(axes, "Return by interactions", note, "return")
+
+
+def _draw_delays(
+    axes: Axes, results: Sequence[AgentResult], delay: str, laws: Sequence[str]
+) -> None:
+    """The law of training stands apart on the right; the bound is a line across."""
+    shown = [result for result in results if result.by_delay]
+    apart = len(laws) + 0.4
+    axes.axvspan(apart - 0.5, apart + 0.5, color=PALE, linewidth=0)
+    for place, result in enumerate(shown):
+        shift = 0.08 * (place - (len(shown) - 1) / 2)
+        points = [
+            (i + shift, result.by_delay[law])
+            for i, law in enumerate(laws)
+            if law in result.by_delay
+        ]
+        colour = COLOURS[result.agent]
+        _draw_estimates(axes, points, colour, "o-", result.agent)
+        _draw_estimates(axes, [(apart + shift, result.estimate)], colour, "D", None)
+    for result in results:
+        if not result.by_delay:
+            axes.axhline(
+                result.estimate.iqm,
+                color=COLOURS[result.agent],
+                linestyle="--",
+                linewidth=1,
+                label=result.agent,
+                zorder=0,
+            )
+    axes.set_xticks([*range(len(laws)), apart], [*map(_tick, laws), f"{delay}\n(training)"])
+    _dress(axes, "Return by delay", "delay in evaluation (IQM, 95 % interval)", "return")
+
+
+def _draw_estimates(
+    axes: Axes,
+    points: Sequence[tuple[float, Estimate]],
+    colour: str,
+    style: str,
+    label: str | None,
+) -> None:
+    for x, estimate in points:
+        axes.plot((x, x), (estimate.low, estimate.high), color=colour, linewidth=1.5, alpha=0.5)
+    places, heights = [x for x, _ in points], [estimate.iqm for _, estimate in points]
+    axes.plot(places, heights, style, color=colour, markersize=5, label=label)
+
+
+def _tick(law: str) -> str:
+    """Constant delays by their number alone."""
+    return law.removeprefix("constant:")
+
+
+def _dress(axes: Axes, title: str, below: str, beside: str) -> None:
+    if axes.dataLim.y0 >= 0:
+        axes.set_ylim(bottom=0)
+    axes.set_title(title, loc="left", color=INK, weight="bold", size=11)
+    axes.set_xlabel(below, color=GREY, loc="left")
+    axes.set_ylabel(beside, color=GREY)
+    axes.tick_params(labelcolor=GREY, labelsize=9)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+
+
+def _legend(axes: Axes) -> None:
+    axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1.01, 0.5), labelcolor=INK)

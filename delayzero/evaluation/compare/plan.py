@@ -1,0 +1,159 @@
+"""What a comparison consists of: its runs, each with the command that makes it."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from delayzero.agents.kinds import AGENTS, AgentName
+from delayzero.arguments import UsageError
+from delayzero.delays import parse
+from delayzero.training.config import TrainConfig
+from delayzero.training.presets import compose
+from delayzero.words import meant
+
+DELAYED_AGENTS: tuple[AgentName, ...] = ("dez", "oblivious-executed", "augmented", "delayed-q")
+MOST_LAWS = 6
+"""Constant delays under which runs are evaluated unless others are named."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of a comparison."""
+
+    agent: AgentName
+    seed: int
+    folder: Path
+    words: tuple[str, ...]
+    """What to type behind ``delayzero``."""
+
+    @property
+    def name(self) -> str:
+        """What it is called in messages and file names."""
+        return self.folder.name
+
+    @property
+    def result(self) -> Path:
+        """There when the run has finished."""
+        return self.folder / "result.json"
+
+    @property
+    def metrics(self) -> Path:
+        """One JSON line for each time metrics were taken."""
+        return self.folder / "metrics.jsonl"
+
+    @property
+    def by_delay(self) -> Path:
+        """The scores of its weights under other delay laws."""
+        return self.folder / "by_delay.json"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Every agent with every seed, all with the same budget."""
+
+    folder: Path
+    presets: tuple[str, ...] = ("cartpole",)
+    env: str | None = None
+    """By default that of the presets."""
+    delay: str = "walk:5"
+    """The law of training and of the final evaluation."""
+    agents: tuple[AgentName, ...] = DELAYED_AGENTS
+    seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
+    interactions: int | None = None
+    """Of each run; by default those of the presets."""
+    episodes: int | None = None
+    """Of the final evaluation; by default those of the presets."""
+    evaluations: int = 8
+    """On the way."""
+    evaluation_episodes: int = 8
+    """Of each of those."""
+    laws: tuple[str, ...] = ()
+    """Further laws under which each run is evaluated."""
+    law_episodes: int = 32
+    """Under each of them, with each seed."""
+
+    def config(self, agent: AgentName, seed: int) -> TrainConfig:
+        """The configuration of a run.
+
+        Raises:
+            UsageError: It cannot be.
+        """
+        try:
+            return replace(compose(self.presets), **self._settings(agent, seed))
+        except ValueError as error:
+            raise UsageError(str(error)) from None
+
+    def run(self, agent: AgentName, seed: int) -> Run:
+        """A run, with its command."""
+        settings = self._settings(agent, seed)
+        words = ["train", *self.presets]
+        for name, value in settings.items():
+            words += [f"--{name.replace('_', '-')}", str(value)]
+        return Run(agent, seed, Path(settings["folder"]), tuple(words))
+
+    def runs(self) -> list[Run]:
+        """All runs: seed by seed, so that neighbours differ in their agent and what it compiles."""
+        return [self.run(agent, seed) for seed in self.seeds for agent in self.agents]
+
+    def laws_of(self, agent: AgentName) -> list[str]:
+        """The laws under which an agent's runs are evaluated.
+
+        The bound has no delay, and an agent that sees its queue sees none that is longer than in
+        training.
+        """
+        kind, longest = AGENTS[agent], parse(self.delay).max_delay
+        if not kind.delayed:
+            return []
+        return [law for law in self.laws if not kind.sees_queue or parse(law).max_delay <= longest]
+
+    def _settings(self, agent: AgentName, seed: int) -> dict[str, Any]:
+        base = compose(self.presets)
+        interactions = self.interactions or base.interactions
+        # The last one should not fall together with the evaluation at the end.
+        every = math.ceil(interactions / (self.evaluations + 0.5)) if self.evaluations else 0
+        return {
+            "env": self.env or base.env,
+            "agent": agent,
+            "delay": self.delay,
+            "seed": seed,
+            "interactions": interactions,
+            "evaluate_every": every,
+            "evaluate_episodes": self.evaluation_episodes,
+            "final_episodes": self.episodes or base.final_episodes,
+            "folder": str(self.folder / f"{agent}-seed{seed}"),
+        }
+
+
+def typed(words: Sequence[str]) -> str:
+    """A command as one would type it."""
+    return shlex.join(["delayzero", *words])
+
+
+def checked_agents(names: Iterable[str]) -> tuple[AgentName, ...]:
+    """The agents of these names, each once.
+
+    Raises:
+        UsageError: One is unknown; the message names the nearest.
+    """
+    found: dict[AgentName, None] = {}
+    for name in names:
+        match = next((agent for agent in AGENTS if agent == name), None)
+        if match is None:
+            guess = meant(name, AGENTS)
+            hint = f"; did you mean '{guess}'?" if guess else ";"
+            raise UsageError(f"'{name}' is no agent{hint} valid: {', '.join(AGENTS)}")
+        found[match] = None
+    return tuple(found)
+
+
+def usual_laws(delay: str) -> tuple[str, ...]:
+    """Constant delays from none to the longest of a law, evenly, at most ``MOST_LAWS``."""
+    longest = parse(delay).max_delay
+    count = min(longest + 1, MOST_LAWS)
+    steps = [round(i * longest / max(1, count - 1)) for i in range(count)]
+    return tuple(f"constant:{step}" for step in steps)

@@ -1,0 +1,195 @@
+"""Carries out a comparison: trains, evaluates, prints, draws, writes everything down."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+from delayzero.arguments import UsageError
+from delayzero.delays import parse
+from delayzero.evaluation.compare.by_delay import read_scores, words_for
+from delayzero.evaluation.compare.plan import Plan, Run, typed
+from delayzero.evaluation.compare.processes import Command, environment, run_side_by_side
+from delayzero.evaluation.compare.results import AgentResult, read_agent, read_result
+from delayzero.evaluation.compare.tables import delay_table, outcome, table
+from delayzero.extras import MissingExtraError
+from delayzero.progress import progress
+from delayzero.training.config import TrainConfig
+from delayzero.training.run_folder import FREE_FIELDS, RunFolder, commit
+from delayzero.training.system import make_training_env
+
+_TAIL = 1 << 16
+"""Bytes at the end of a log of metrics that surely hold a whole line."""
+
+
+def compare(plan: Plan, jobs: int, command: Sequence[str]) -> list[AgentResult]:
+    """Do what is left of a comparison, and show what came of it.
+
+    Args:
+        plan: What to compare.
+        jobs: Processes side by side.
+        command: What was typed, for the record.
+
+    Raises:
+        UsageError: A run cannot be, or has failed.
+    """
+    check(plan)
+    variables = environment(plan.folder / "compiled", jobs)
+    _train(plan, jobs, variables)
+    _evaluate(plan, jobs, variables)
+    results = [read_agent(plan, agent) for agent in plan.agents]
+    config = plan.config(plan.agents[0], plan.seeds[0])
+    said = outcome(results)
+    print(
+        f"{config.env} under {plan.delay}: {config.interactions} interactions, "
+        f"{len(plan.seeds)} seeds, {config.final_episodes} episodes of each.\n"
+        "IQM: mean of the middle half of all scores; seconds: of training, mean over seeds.\n"
+    )
+    print(table(results))
+    if plan.laws:
+        print("\nThe same weights under other delays, IQM:\n")
+        print(delay_table(results, plan.laws))
+    print(f"\n{said}" if said else "")
+    written = plan.folder / "compare.json"
+    written.write_text(json.dumps(record(plan, results, said, command), indent=2) + "\n")
+    try:
+        from delayzero.evaluation.compare.pictures import save_pictures
+
+        pictures = save_pictures(results, plan.delay, plan.laws, plan.folder)
+        print("\nPictures:", *pictures, sep="\n  ")
+    except MissingExtraError as error:
+        print(f"\nNo pictures: {error}")
+    print(f"Everything: {written}")
+    return results
+
+
+def check(plan: Plan) -> None:
+    """Refuse what cannot be before anything is begun.
+
+    Raises:
+        UsageError: A setting or the environment cannot be.
+        DelayError: There is no such law.
+    """
+    parse(plan.delay)
+    for law in plan.laws:
+        parse(law)
+    if not plan.agents or not plan.seeds:
+        raise UsageError("a comparison needs at least one agent and one seed")
+    for run in plan.runs():
+        config = plan.config(run.agent, run.seed)
+        if run.result.exists():  # training checks the others
+            _check_same(run, config)
+    make_training_env(replace(config, envs=1)).close()
+
+
+def _check_same(run: Run, config: TrainConfig) -> None:
+    """Refuse a finished run that had other settings."""
+    before = RunFolder(run.folder).config()
+    other = [
+        f"{name} {getattr(before, name)} (now {value})"
+        for name, value in vars(config).items()
+        if name not in FREE_FIELDS and getattr(before, name) != value
+    ]
+    if other:
+        raise UsageError(
+            f"{run.folder} holds a finished run with other settings: {', '.join(other)}; type "
+            "another --folder, or the same settings"
+        )
+
+
+def record(
+    plan: Plan, results: Sequence[AgentResult], said: str, command: Sequence[str]
+) -> dict[str, Any]:
+    """Everything about a comparison: what was asked for, how, with what, and what came of it."""
+    runs = {run.name: read_result(run) for run in plan.runs()}
+    return {
+        "command": " ".join(command),
+        "commit": commit(),
+        "plan": {**asdict(plan), "folder": str(plan.folder)},
+        "outcome": said.split("\n"),
+        "agents": {result.agent: asdict(result) for result in results},
+        "runs": {
+            run.name: {
+                "command": typed(run.words),
+                **runs[run.name],
+                "by_delay": read_scores(run.by_delay, plan.law_episodes),
+            }
+            for run in plan.runs()
+        },
+    }
+
+
+def _train(plan: Plan, jobs: int, variables: dict[str, str]) -> None:
+    runs = plan.runs()
+    total = {run.name: plan.config(run.agent, run.seed).interactions for run in runs}
+    commands = [
+        Command(run.name, ("delayzero", *run.words), plan.folder / "logs" / f"{run.name}.txt")
+        for run in runs
+        if not run.result.exists()
+    ]
+
+    def done() -> int:
+        return sum(min(interactions_made(run), total[run.name]) for run in runs)
+
+    _run("train", commands, jobs, variables, sum(total.values()), done)
+
+
+def _evaluate(plan: Plan, jobs: int, variables: dict[str, str]) -> None:
+    commands, parts = [], []
+    for agent in plan.agents:
+        laws, runs = plan.laws_of(agent), [plan.run(agent, seed) for seed in plan.seeds]
+        parts += [(run, laws) for run in runs]
+        if any(_missing(plan, run, laws) for run in runs):
+            words = words_for(runs, laws, plan.law_episodes)
+            log = plan.folder / "logs" / f"{agent}-by-delay.txt"
+            commands.append(Command(agent, words, log))
+    total = sum(len(laws) for _, laws in parts)
+
+    def done() -> int:
+        return total - sum(_missing(plan, run, laws) for run, laws in parts)
+
+    _run("other delays", commands, jobs, variables, total, done)
+
+
+def _missing(plan: Plan, run: Run, laws: Sequence[str]) -> int:
+    found = read_scores(run.by_delay, plan.law_episodes)
+    return sum(law not in found for law in laws)
+
+
+def _run(
+    what: str,
+    commands: Sequence[Command],
+    jobs: int,
+    variables: dict[str, str],
+    total: int,
+    done: Callable[[], int],
+) -> None:
+    """Run commands with a bar of what is done."""
+    if not commands:
+        return
+    with progress(what, total) as advance:
+        shown = 0
+
+        def look(running: Sequence[str]) -> None:
+            nonlocal shown
+            now = max(shown, done())
+            advance(now - shown, ", ".join(running))
+            shown = now
+
+        run_side_by_side(commands, jobs, variables, look)
+
+
+def interactions_made(run: Run) -> int:
+    """How far a run has come, by what it has written."""
+    if run.result.exists():
+        return int(read_result(run)["interactions"])
+    if not run.metrics.exists():
+        return 0
+    with run.metrics.open("rb") as metrics:
+        metrics.seek(max(0, run.metrics.stat().st_size - _TAIL))
+        lines = metrics.read().split(b"\n")[
+            :-1
+        ]  # what follows the last end of line is half written
+    return int(json.loads(lines[-1])["interactions"]) if lines else 0

@@ -1,0 +1,79 @@
+import json
+
+import jax
+import pytest
+
+from delayzero.evaluation.compare import by_delay
+from delayzero.evaluation.compare.by_delay import main, read_scores
+from delayzero.evaluation.compare.plan import Plan
+from delayzero.evaluation.episodes import Evaluator
+from delayzero.training.checkpoint import Checkpoints
+from delayzero.training.run_folder import RunFolder
+from delayzero.training.system import Spaces, build_system, make_training_env
+from delayzero.training.weights import load_weights
+
+from ...training.small import small
+
+
+@pytest.fixture
+def trained(tmp_path):
+    """The folder of a run that has a checkpoint."""
+    config = small(tmp_path / "run", agent="oblivious", delay="constant:1")
+    opened = RunFolder(tmp_path / "run")
+    opened.open(config, ["delayzero"])
+    system = build_system(config, Spaces.of(make_training_env(config)))
+    checkpoints = Checkpoints(opened.checkpoints)
+    state = jax.jit(system.first_state)(jax.random.key(0))
+    checkpoints.save(1, {"learner": state}, {"seconds": 0.0})
+    checkpoints.close()
+    return tmp_path / "run"
+
+
+def test_scores_are_those_of_the_evaluator(trained):
+    place = trained / "by_delay.json"
+    main([str(trained), "--laws", "constant:1", "--episodes", "2"])
+    system, variables = load_weights(trained)
+    limit = system.config.final_max_steps
+    played = Evaluator(system, 2, max_steps=limit, delay="constant:1").play(variables, 0)
+    assert read_scores(place, 2) == {"constant:1": [episode.score for episode in played]}
+    assert read_scores(place, 3) == {}
+
+
+def test_what_is_there_is_not_played_again(tmp_path, monkeypatch):
+    """A law and a run at a time."""
+    runs = [Plan(tmp_path).run("dez", seed) for seed in (0, 1)]
+    for run in runs:
+        run.folder.mkdir()
+    runs[0].by_delay.write_text(json.dumps({"constant:0": [1.0, 2.0], "constant:1": [1.0]}))
+    played = []
+
+    class Fake:
+        def __init__(self, system, episodes, *, max_steps, delay):
+            self.law = delay
+
+        def play(self, variables, seed):
+            played.append((self.law, variables))
+            return [type("Episode", (), {"score": 5.0})] * 2
+
+        def close(self):
+            pass
+
+    class Nothing:
+        seed, final_max_steps = 0, None
+
+    Nothing.config = Nothing
+    monkeypatch.setattr(by_delay, "Evaluator", Fake)
+    monkeypatch.setattr(by_delay, "load_weights", lambda folder: (Nothing, folder.name))
+    module, *words = by_delay.words_for(runs, ["constant:0", "constant:1"], 2)
+    assert module == by_delay.__name__
+    main(words)
+    assert played == [
+        *(("constant:0", "dez-seed1"), ("constant:1", "dez-seed0"), ("constant:1", "dez-seed1"))
+    ]
+    assert read_scores(runs[0].by_delay, 2) == {"constant:0": [1, 2], "constant:1": [5, 5]}
+    main(words)
+    assert len(played) == 3
+
+
+def test_no_file_has_no_scores(tmp_path):
+    assert read_scores(tmp_path / "none.json", 2) == {}

@@ -1,0 +1,73 @@
+import pytest
+
+from delayzero.evaluation.compare.pictures import (
+    delays_picture,
+    interactions_picture,
+    prediction_picture,
+    save_pictures,
+)
+from delayzero.evaluation.compare.results import Estimate, mean_curve
+
+from .made_up import made_up
+
+LAWS = ("constant:0", "constant:5")
+PREDICTION = {
+    "horizon": [1, 2],
+    "latent_error": [0.1, 0.2],
+    "policy_agreement": [0.9, 0.8],
+    "value_error": [1.0, 2.0],
+}
+
+
+@pytest.fixture
+def results():
+    laws = {law: Estimate(100, 90, 110) for law in LAWS}
+    return [
+        made_up("dez", 400, 500, by_delay=laws, prediction=PREDICTION),
+        made_up("augmented", 60, 90),
+        made_up("undelayed", 500, 500, by_delay={}),
+    ]
+
+
+def labels(axes):
+    return [text.get_text() for text in axes.get_legend().get_texts()]
+
+
+def test_the_mean_over_seeds():
+    one, other = [(100, 1.0), (200, 3.0)], [(100, 3.0), (202, 5.0)]
+    (first, at), (second, late) = mean_curve([one, other])
+    assert (first, at, second) == (100, 2.0, 200)
+    assert late == pytest.approx(4, abs=0.05)
+    assert mean_curve([[], one]) == one
+    assert mean_curve([[]]) == []
+
+
+def test_every_agent_and_every_seed_has_its_line(results):
+    axes = interactions_picture(results).axes[0]
+    assert labels(axes) == ["dez", "augmented", "undelayed"]
+    assert len(axes.lines) == 3 * (3 + 1)
+
+
+def test_the_law_of_training_stands_beside_the_others(results):
+    axes = delays_picture(results, "walk:5", LAWS).axes[0]
+    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["0", "5", "walk:5\n(training)"]
+    drawn = {line.get_label(): line.get_ydata() for line in axes.lines}
+    assert list(drawn["dez"]) == [100, 100]
+    assert list(drawn["augmented"]) == [75]
+    assert set(drawn["undelayed"]) == {500}
+
+
+def test_only_agents_with_a_model_have_errors(results):
+    figure = prediction_picture(results)
+    assert [len(axes.lines) for axes in figure.axes] == [1, 1, 1]
+    assert list(figure.axes[2].lines[0].get_ydata()) == [1.0, 2.0]
+
+
+def test_what_there_is_nothing_to_show_of_is_not_saved(results, tmp_path):
+    saved = save_pictures(results, "walk:5", LAWS, tmp_path)
+    assert {path.name for path in saved} == {
+        *("interactions.png", "delays.png", "overview.png", "prediction.png")
+    }
+    assert all(path.read_bytes().startswith(b"\x89PNG") for path in saved)
+    fewer = save_pictures(results[1:], "walk:5", (), tmp_path)
+    assert [path.name for path in fewer] == ["interactions.png"]

@@ -1,0 +1,83 @@
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from delayzero.arguments import UsageError
+from delayzero.evaluation.compare import processes
+from delayzero.evaluation.compare.processes import Command, environment, run_side_by_side
+
+
+@pytest.fixture
+def program(tmp_path, monkeypatch):
+    """Makes commands that run Python text."""
+    monkeypatch.setattr(processes, "SECONDS_BETWEEN_LOOKS", 0.02)
+    variables = {**os.environ, "PYTHONPATH": str(tmp_path)}
+
+    def make(name, text):
+        (tmp_path / f"{name}.py").write_text(text)
+        return Command(name, (name,), tmp_path / "logs" / f"{name}.txt")
+
+    return make, variables
+
+
+def test_at_most_so_many_run_at_once_and_all_do(program):
+    make, variables = program
+    commands = [make(f"p{i}", f"import time; time.sleep(0.2); print({i})") for i in range(5)]
+    seen = []
+    run_side_by_side(commands, 2, variables, seen.append)
+    assert max(map(len, seen)) == 2
+    assert {name for names in seen for name in names} == {c.name for c in commands}
+    assert [c.log.read_text() for c in commands] == [f"{i}\n" for i in range(5)]
+
+
+def test_a_failure_stops_no_other_and_is_told(program):
+    make, variables = program
+    bad = make("bad", "import sys; sys.exit('delayzero: error: no such thing')")
+    good = make("good", "print('done')")
+    with pytest.raises(
+        UsageError, match=r"1 of 2 .* bad; the first said: no such thing \("
+    ) as told:
+        run_side_by_side([bad, good], 1, variables, lambda names: None)
+    assert str(bad.log) in str(told.value)
+    assert good.log.read_text() == "done\n"
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_asks_the_processes_to_stop_and_waits(program, how, capsys):
+    make, variables = program
+    text = (
+        "import signal, sys, time\n"
+        "def stop(*_):\n    time.sleep(0.2); print('saved', flush=True); sys.exit(130)\n"
+        "signal.signal(signal.SIGTERM, stop)\n"
+        "print('ready', flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    command, never = make("slow", text), make("never", "print('begun')")
+
+    def look(names):
+        if command.log.exists() and "ready" in command.log.read_text():
+            os.kill(os.getpid(), how)
+            time.sleep(5)
+
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(KeyboardInterrupt):
+        run_side_by_side([command, never], 1, variables, look)
+    assert command.log.read_text() == "ready\nsaved\n"
+    assert not never.log.exists()
+    assert signal.getsignal(signal.SIGTERM) == before
+    assert "goes on" in capsys.readouterr().err
+
+
+def test_the_variables(tmp_path, monkeypatch):
+    for name in ("JAX_COMPILATION_CACHE_DIR", "NPROC"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+    alone, beside = environment(Path("cache"), 1), environment(Path("cache"), 64)
+    assert alone["JAX_COMPILATION_CACHE_DIR"] == str(tmp_path / "cache")
+    assert "NPROC" not in alone
+    assert beside["NPROC"] == "1"
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", "/mine")
+    assert environment(Path("cache"), 2)["JAX_COMPILATION_CACHE_DIR"] == "/mine"

@@ -1,0 +1,198 @@
+import itertools
+import json
+import shutil
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from delayzero.cli import main
+from delayzero.evaluation.compare import run
+from delayzero.evaluation.compare.plan import Plan, usual_laws
+from delayzero.evaluation.compare.results import Estimate, read_agent
+
+WORDS = ["--preset", "cartpole", "debug", "--agents", "oblivious", "random", "--seeds", "0", "1"]
+WORDS += ["--delay", "walk:2", "--folder", "here"]
+
+
+def fake_train(words):
+    """What a run leaves behind, without the run: its scores are drawn."""
+    options = dict(itertools.pairwise(words))
+    folder = Path(options["--folder"])
+    agent, seed = options["--agent"], int(options["--seed"])
+    config = Plan(folder.parent, ("cartpole", "debug"), delay=options["--delay"])
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text(json.dumps(asdict(config.config(agent, seed))))
+    rng = np.random.default_rng([seed, len(agent)])
+    scores = rng.integers(10, 100, 4).astype(float).tolist()
+    lines = [{"interactions": 20 * i + seed, "evaluation/score": 10.0 * i} for i in range(1, 9)]
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    result = {"interactions": 180 + seed, "score": np.mean(scores), "scores": scores}
+    result |= {"train_seconds": 9.0, "seconds": {"evaluating": 1.0}, "versions": {"jax": "0"}}
+    (folder / "result.json").write_text(json.dumps(result))
+
+
+def fake_evaluation(words):
+    """Scores under other laws, without playing."""
+    place = words.index("--laws")
+    for run_folder in words[:place]:
+        scores = {law: [float(len(law)), 2.0, 3.0] for law in words[place + 1 : -2]}
+        (Path(run_folder) / "by_delay.json").write_text(json.dumps(scores))
+
+
+@pytest.fixture
+def started(monkeypatch, tmp_path):
+    """The names of the processes that would have been started."""
+    monkeypatch.chdir(tmp_path)
+    names = []
+
+    def pretend(commands, jobs, variables, look):
+        for command in commands:
+            names.append(command.name)
+            fake = fake_train if command.words[0] == "delayzero" else fake_evaluation
+            fake(command.words[1:])
+            look([command.name])
+
+    monkeypatch.setattr(run, "run_side_by_side", pretend)
+    return names
+
+
+def fails(capsys, *words):
+    assert main(["compare", *words]) == 2
+    return capsys.readouterr().err.strip()
+
+
+def test_a_comparison_and_going_on_with_it(started, tmp_path, capsys):
+    words = [*WORDS, "--evaluate-delays", "constant:0", "constant:3", "--delay-episodes", "3"]
+    assert main(["compare", *words]) == 0
+    shown = capsys.readouterr()
+    assert started == [
+        *("oblivious-seed0", "random-seed0", "oblivious-seed1", "random-seed1"),
+        *("oblivious", "random"),
+    ]
+    assert "CartPole-v1 under walk:2: 156 interactions, 2 seeds, 4 episodes" in shown.out
+    assert "other delays: 8/8" in shown.err
+    folder = tmp_path / "here"
+    everything = json.loads((folder / "compare.json").read_text())
+    for agent in ("oblivious", "random"):
+        scores = [everything["runs"][f"{agent}-seed{seed}"]["scores"] for seed in (0, 1)]
+        figures = everything["agents"][agent]
+        assert Estimate(**figures["estimate"]) == Estimate.of(scores)
+        assert figures["lowest"] == min(map(min, scores))
+        assert set(figures["by_delay"]) == {"constant:0", "constant:3"}
+        assert len(figures["curves"][0]) == 9
+    made = everything["runs"]["oblivious-seed1"]
+    assert made["command"].startswith(
+        "delayzero train cartpole debug --env CartPole-v1 --agent oblivious"
+    )
+    assert made["versions"]["jax"]
+    assert made["by_delay"]["constant:3"] == [10, 2, 3]
+    assert {path.name for path in folder.glob("*.png")} == {
+        *("interactions.png", "delays.png", "overview.png")
+    }
+
+    shutil.rmtree(folder / "random-seed1")
+    (folder / "oblivious-seed0" / "by_delay.json").unlink()
+    started.clear()
+    assert main(["compare", *words]) == 0
+    assert started == ["random-seed1", "oblivious", "random"]
+    again = json.loads((folder / "compare.json").read_text())
+    assert again["agents"] == everything["agents"]
+
+    capsys.readouterr()
+    told = fails(capsys, *words, "--interactions", "300")
+    assert "here/oblivious-seed0 holds a finished run with other settings" in told
+    assert "interactions 156 (now 300)" in told
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--agents", "dez", "augmentd"], "'augmentd' is no agent; did you mean 'augmented'?"),
+        (["--agents", "xyzzy"], "'xyzzy' is no agent; valid: dez, "),
+        (["--delay", "wlak:5"], "did you mean 'walk'?"),
+        (["--evaluate-delays", "constant:0", "wlak:5"], "did you mean 'walk'?"),
+        (["--preset", "cartpol"], "did you mean 'cartpole'?"),
+        (["--env", "CartPol-v1"], "CartPol"),
+        (["--seeds", "x"], "'x' should be a whole number"),
+        (["--jobs", "0"], "should be at least 1"),
+        (["--interactions", "0"], "should be at least 1"),
+        (["--agnets", "dez"], "delayzero compare --help"),
+    ],
+)
+def test_errors_are_one_line_and_begin_nothing(words, message, started, tmp_path, capsys):
+    told = fails(capsys, *words)
+    assert message in told
+    assert "\n" not in told
+    assert started == []
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_laws_of_the_evaluation(tmp_path):
+    assert usual_laws("walk:2") == ("constant:0", "constant:1", "constant:2")
+    assert usual_laws("constant:0") == ("constant:0",)
+    assert usual_laws("walk:15") == tuple(f"constant:{d}" for d in (0, 3, 6, 9, 12, 15))
+    plan = Plan(tmp_path, delay="walk:2", laws=("constant:0", "constant:3"))
+    assert plan.laws_of("dez") == ["constant:0", "constant:3"]
+    assert plan.laws_of("augmented") == ["constant:0"]
+    assert plan.laws_of("undelayed") == []
+
+
+def test_the_last_evaluation_on_the_way_is_before_the_end(tmp_path):
+    config = Plan(tmp_path).config("dez", 0)
+    evaluations = config.interactions // config.evaluate_every
+    assert evaluations == 8
+    assert config.interactions - evaluations * config.evaluate_every > config.rows * config.envs
+
+
+def test_prediction_errors_are_means_over_seeds(tmp_path):
+    plan = Plan(tmp_path, agents=("dez",), seeds=(0, 1))
+    for seed in plan.seeds:
+        made = plan.run("dez", seed)
+        made.folder.mkdir()
+        made.metrics.write_text("")
+        prediction = {"horizon": [1, 2], "latent_error": [seed, 4 * seed]}
+        result = {"interactions": 9, "score": 1.0, "scores": [1.0, 2.0], "prediction": prediction}
+        result |= {"train_seconds": 10.0 + seed, "seconds": {"evaluating": 2.0}}
+        made.result.write_text(json.dumps(result))
+    found = read_agent(plan, "dez")
+    assert found.prediction == {"horizon": [1, 2], "latent_error": [0.5, 2.0]}
+    assert found.seconds == 8.5
+
+
+def test_how_far_a_run_has_come(tmp_path):
+    made = Plan(tmp_path).run("dez", 0)
+    assert run.interactions_made(made) == 0
+    made.folder.mkdir()
+    made.metrics.write_text('{"interactions": 5}\n{"interactions": 7}\n{"interac')
+    assert run.interactions_made(made) == 7
+    made.result.write_text('{"interactions": 12}')
+    assert run.interactions_made(made) == 12
+
+
+@pytest.mark.slow
+def test_runs_that_are_run(tmp_path, monkeypatch, capsys):
+    """Processes, interrupted once: training, other delays, pictures."""
+    monkeypatch.chdir(tmp_path)
+    words = ["compare", *WORDS, "--evaluate-delays", "constant:0", "--delay-episodes", "2"]
+    words += ["--jobs", "1"]
+    look = run.interactions_made
+
+    def interrupt(made):
+        if made.name == "random-seed0" and made.folder.exists():
+            monkeypatch.setattr(run, "interactions_made", look)
+            raise KeyboardInterrupt
+        return look(made)
+
+    monkeypatch.setattr(run, "interactions_made", interrupt)
+    assert main(words) == 130
+    assert not (tmp_path / "here" / "compare.json").exists()
+    finished = tmp_path / "here" / "oblivious-seed0" / "result.json"
+    written = finished.stat().st_mtime_ns
+    assert main(words) == 0
+    assert finished.stat().st_mtime_ns == written
+    everything = json.loads((tmp_path / "here" / "compare.json").read_text())
+    assert len(everything["runs"]) == 4
+    assert len(everything["runs"]["random-seed1"]["by_delay"]["constant:0"]) == 2
+    assert (tmp_path / "here" / "overview.png").exists()

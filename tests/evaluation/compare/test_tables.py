@@ -1,0 +1,68 @@
+from delayzero.evaluation.compare.results import Estimate
+from delayzero.evaluation.compare.tables import delay_table, outcome, table
+
+from .made_up import made_up
+
+
+def test_the_table_has_the_best_first():
+    results = [made_up("augmented", 90, 110), made_up("dez", 480, 500), made_up("random", 18, 22)]
+    head, *rows = table(results).splitlines()
+    assert head.split() == ["agent", "IQM", "95", "%", "interval", "mean", "lowest", "seconds"]
+    assert [row.split()[0] for row in rows] == ["dez", "augmented", "random"]
+    assert rows[0].split()[1:] == ["490.0", "[480.0,", "500.0]", "489.0", "475.0", "61"]
+    assert len({len(row) for row in rows}) == 1
+
+
+def test_a_law_that_an_agent_was_not_evaluated_under_is_a_dash():
+    laws = {"constant:0": Estimate(10, 9, 11), "constant:9": Estimate(4, 3, 5)}
+    results = [
+        made_up("dez", 1, 2, by_delay=laws),
+        made_up("augmented", 1, 2),
+        made_up("undelayed", 1, 2, by_delay={}),
+    ]
+    rows = [line.split() for line in delay_table(results, list(laws)).splitlines()]
+    assert rows[0] == ["agent", "constant:0", "constant:9"]
+    assert rows[1] == ["dez", "10.0", "4.0"]
+    assert rows[2] == ["augmented", "1.5", "-"]
+    assert len(rows) == 3
+
+
+def test_ahead_of_all():
+    said = outcome(
+        [made_up("dez", 400, 500), made_up("augmented", 60, 90), made_up("delayed-q", 300, 399)]
+    )
+    assert said == (
+        "DEZ's interval [400.0, 500.0] lies above that of every other delayed agent; the next is "
+        "delayed-q [300.0, 399.0]."
+    )
+
+
+def test_not_ahead():
+    others = [
+        made_up("augmented", 390, 420),
+        made_up("delayed-q", 501, 510),
+        made_up("oblivious", 1, 2),
+    ]
+    said = outcome([made_up("dez", 400, 500), *others])
+    assert "does not lie above that of every other delayed agent" in said
+    assert "Above it: delayed-q [501.0, 510.0]." in said
+    assert "Overlapping with it: augmented [390.0, 420.0]." in said
+    assert "oblivious" not in said
+
+
+def test_touching_intervals_overlap():
+    said = outcome([made_up("dez", 400, 500), made_up("augmented", 300, 400)])
+    assert "does not lie above" in said
+    assert "Overlapping with it: augmented" in said
+
+
+def test_the_bound_and_the_floor_are_not_rivals():
+    results = [made_up("dez", 300, 500), made_up("undelayed", 500, 500), made_up("random", 20, 20)]
+    assert outcome(results) == (
+        "Without delay the IQM is 500.0; DEZ has 400.0 (80%).\nDeciding at random has 20.0."
+    )
+
+
+def test_one_seed_is_said():
+    assert "One seed only" in outcome([made_up("dez", 1, 2, seeds=1)])
+    assert outcome([made_up("augmented", 1, 2), made_up("oblivious", 1, 2)]) == ""
