@@ -35,8 +35,8 @@ from delayzero.training.system import (
 
 POSITIONS = 512
 """Positions from which the model is rolled."""
-ENVS, ROWS = 8, 256
-"""What is played for it."""
+ENVS = 8
+"""Played side by side for it."""
 
 
 class Quality(NamedTuple):
@@ -136,7 +136,7 @@ def measure_foresight(system: System, variables: Any, seed: int) -> dict[str, li
     """
     config, spaces = system.config, system.spaces
     horizon = horizon_of(system)
-    rows = ROWS + horizon
+    rows = config.prediction_rows + horizon
     env = delayed(make_vector(config.env, ENVS, training=False), config.law)
     player = system.player(env, run_key(seed, STREAM_EVALUATION), explore=False)
     player.begin(run_seed(seed, STREAM_PREDICTION_ENVS))

@@ -30,7 +30,7 @@ BOUNDS = {
         *("evaluate_episodes", "final_episodes"),
         *("max_steps", "evaluate_max_steps", "final_max_steps"),
     ),
-    NOT_NEGATIVE: ("seed", "update_ratio", "tail_updates", "evaluate_every"),
+    NOT_NEGATIVE: ("seed", "update_ratio", "tail_updates", "evaluate_every", "prediction_rows"),
     Bounds(0, 1, above=True): ("discount",),
     Bounds(0, math.inf, above=True): ("checkpoint_minutes",),
 }
@@ -78,6 +78,9 @@ class TrainConfig:
     """Episodes of the evaluation at the end."""
     final_max_steps: int | None = None
     """Steps after which an episode of the evaluation at the end is cut off; see max_steps."""
+    prediction_rows: int = 256
+    """Steps of 8 environments played at the end to measure how well the model foresees; 0: none,
+    and none on the way."""
     log_every: int = 500
     """Interactions between lines of metrics."""
     audit: bool = False

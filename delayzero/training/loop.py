@@ -104,7 +104,8 @@ class Trainer:
         self._checkpoints = Checkpoints(folder.checkpoints)
         self._log = MetricsLog(folder.metrics, folder.path / "tensorboard")
         self._evaluator: Evaluator | None = None
-        self._foresee = foresight_program(system) if system.kind.has_model else None
+        self._foresees = system.kind.has_model and system.config.prediction_rows > 0
+        self._foresee = foresight_program(system) if self._foresees else None
         self._learning_key = run_key(system.config.seed, STREAM_LEARNING)
         self._sweep_key = run_key(system.config.seed, STREAM_SWEEPS)
         self._position = jnp.zeros((), jnp.int32)
@@ -326,8 +327,8 @@ class Trainer:
         )
 
     def _foresight(self) -> dict[str, list[float]] | None:
-        """How well the model foresees, by horizon; None for an agent that learns no world model."""
-        if not self._system.kind.has_model:
+        """How well the model foresees, by horizon; None if there is none, or it is not asked."""
+        if not self._foresees:
             return None
         return measure_foresight(self._system, self.learner.variables, self._system.config.seed)
 

@@ -119,6 +119,7 @@ def debug(config: TrainConfig) -> TrainConfig:
         final_episodes=4,
         max_steps=64,
         final_max_steps=64,
+        prediction_rows=16,
         label="debug",
         search=replace(config.search, simulations=4),
         learner=replace(config.learner, batch_size=16, unroll=2, td_steps=3, warmup=4),

@@ -7,7 +7,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from delayzero.evaluation.prediction import foresight
-from delayzero.planning import roll
 from delayzero.training.system import Spaces, build_system, make_training_env
 
 from ..training.small import small, stirred
@@ -30,7 +29,10 @@ def test_it_is_what_a_slow_version_says():
 
     length, rows = int(replay.length), replay.rows
     assert length < rows
-    bound = model.bind(variables)
+    represent = jax.jit(lambda seen: model.bind(variables).represent(seen))
+    step = jax.jit(lambda latent, action: model.bind(variables).step(latent, action))
+    predict = jax.jit(lambda latent: model.bind(variables).predict(latent))
+    decode = jax.jit(model.support.decode)
     t = jax.tree.map(np.asarray, replay.transitions)
     usable = np.zeros((rows, config.envs))
     usable[: length - HORIZON] = ~t.final[: length - HORIZON]
@@ -46,14 +48,13 @@ def test_it_is_what_a_slow_version_says():
     sums = [[] for _ in range(HORIZON)]
     for place in np.asarray(chosen):
         time, i = divmod(int(place), config.envs)
-        latent = now = bound.represent(jnp.asarray(stack_at(time, i))[None])
+        latent = now = represent(jnp.asarray(stack_at(time, i))[None])
         for k in range(HORIZON):
             if t.terminated[time + k, i] or t.truncated[time + k, i]:
                 break
-            latent = roll(model, variables, latent, jnp.asarray([[t.action[time + k, i]]]))
-            real = bound.represent(jnp.asarray(stack_at(time + k + 1, i))[None])
-            guess, truth = bound.predict(latent), bound.predict(real)
-            decode = model.support.decode
+            latent = step(latent, jnp.asarray(t.action[time + k, i])[None])
+            real = represent(jnp.asarray(stack_at(time + k + 1, i))[None])
+            guess, truth = predict(latent), predict(real)
             sums[k].append(
                 [
                     np.linalg.norm(latent - real) / np.linalg.norm(real),

@@ -3,8 +3,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from delayzero.agents.planning import PlanningAgent, temperature
 from delayzero.model import ModelConfig, build_model
-from delayzero.planning import plan_queue, roll
+from delayzero.planning import Planner, SearchConfig, roll
 
 from ..training.small import stirred
 
@@ -14,12 +15,12 @@ NONE = ACTIONS
 
 @pytest.fixture(scope="module")
 def made():
-    """A model, its variables, and latents."""
+    """A model, its variables, latents, and what they were encoded from."""
     model = build_model(ModelConfig(latent=8, width=16, memory=8, support=5), (SIZE,), ACTIONS)
     seen = jax.random.normal(jax.random.key(1), (BATCH, 1, SIZE))
     action = jnp.zeros(BATCH, jnp.int32)
     variables = stirred(model.init(jax.random.key(0), seen, action, method="everything"))
-    return model, variables, model.bind(variables).represent(seen)
+    return model, variables, model.bind(variables).represent(seen), seen
 
 
 QUEUES = np.array(
@@ -47,7 +48,7 @@ def stepwise(model, variables, latent, queue):
 
 @pytest.mark.parametrize("rows", [slice(None), slice(2, 5), slice(4, 5)], ids=["all", "2", "0"])
 def test_each_latent_is_rolled_through_its_own_queue(made, rows):
-    model, variables, latent = made
+    model, variables, latent, _ = made
     queue = jnp.asarray(QUEUES[rows])
     rolled = jax.jit(lambda v, x, q: roll(model, v, x, q))(variables, latent[rows], queue)
     expected = stepwise(model, variables, latent[rows], QUEUES[rows])
@@ -57,28 +58,37 @@ def test_each_latent_is_rolled_through_its_own_queue(made, rows):
 
 
 def test_without_queues_nothing_is_done(made):
-    model, _, latent = made
+    model, _, latent, _ = made
     assert roll(model, None, latent, jnp.zeros((BATCH, 0), jnp.int32)) is latent
 
 
 def test_no_more_steps_are_taken_than_the_longest_queue_has(made):
-    model, variables, latent = made
+    model, variables, latent, _ = made
     text = str(jax.make_jaxpr(lambda q: roll(model, variables, latent, q))(jnp.asarray(QUEUES)))
     assert text.count("while[") == 1, "a loop whose length is that of the queues, not unrolled"
 
 
 def test_a_planned_queue_is_drawn_from_the_policy_along_its_way(made):
-    model, variables, latent = made
-    greedy = plan_queue(model, variables, jax.random.key(0), latent, 5, explore=False)
+    model, variables, latent, seen = made
+    agent = PlanningAgent(Planner(model, SearchConfig().resolved(ACTIONS), 0.9, 5))
+    greedy = agent.first_queue(variables, seen, jax.random.key(0), 5, explore=False)
     state = latent
     for k in range(5):
         logits = model.bind(variables).predict(state).policy_logits
         np.testing.assert_array_equal(greedy[:, k], jnp.argmax(logits, -1))
         state = model.bind(variables).step(state, greedy[:, k])
-    many = jnp.repeat(latent[:1], 4000, axis=0)
-    drawn = plan_queue(model, variables, jax.random.key(1), many, 2, explore=True)
+    many = jnp.repeat(seen[:1], 4000, axis=0)
+    drawn = agent.first_queue(variables, many, jax.random.key(1), 2, explore=True)
     policy = jax.nn.softmax(model.bind(variables).predict(latent[:1]).policy_logits)[0]
     shares = np.bincount(np.asarray(drawn[:, 0]), minlength=ACTIONS) / 4000
     np.testing.assert_allclose(shares, policy, atol=4 * 0.5 / np.sqrt(4000))
     pairs = np.corrcoef(drawn[:-1, 0], drawn[1:, 0])[0, 1]
     assert abs(pairs) < 4 / np.sqrt(4000), "each draws its own"
+
+
+@pytest.mark.parametrize(
+    ("progress", "expected"),
+    [(0.0, 1.0), (0.5, 1.0), (0.51, 0.5), (0.75, 0.5), (0.8, 0.25), (1, 0.25)],
+)
+def test_the_temperature_falls_with_the_share_of_self_play(progress, expected):
+    assert float(temperature(progress)) == expected

@@ -41,6 +41,7 @@ def small(folder=None, presets=("cartpole", "debug"), **changes):
         folder=None if folder is None else str(folder),
         interactions=config.random_interactions + 80,
         checkpoint_minutes=1000.0,
+        prediction_rows=0,
         model=replace(config.model, **TINY),
         replay=replace(config.replay, priority_exponent=0.6),
         learner=replace(config.learner, target_period=3),

@@ -39,7 +39,7 @@ def test_dez_without_delay_is_efficientzero_bit_for_bit(tmp_path):
     assert (scores[0]["delay"], scores[1]["delay"]) == ("constant:0", None)
 
 
-@pytest.mark.parametrize("agent", ["dez", "augmented"])
+@pytest.mark.parametrize("agent", ["dez", pytest.param("augmented", marks=pytest.mark.slow)])
 def test_a_run_under_delay_goes_on_as_if_it_had_never_stopped(agent, tmp_path, monkeypatch):
     config = small(tmp_path / "whole", agent=agent, delay="walk:3")
     assert loop.train(config, ["test"]).finished
@@ -101,14 +101,15 @@ def test_new_rows_under_delay_are_searched_where_they_are():
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     folder = tmp_path_factory.mktemp("augmented") / "run"
-    assert loop.train(small(folder, agent="augmented", delay="walk:3"), ["test"]).finished
+    config = small(folder, agent="augmented", delay="walk:3", prediction_rows=20)
+    assert loop.train(config, ["test"]).finished
     return folder
 
 
 def test_a_run_can_be_evaluated_under_another_law(trained):
     system, variables = load_weights(trained)
     scores = {}
-    for law in (None, "constant:0", "constant:2", "uniform:0-3"):
+    for law in (None, "constant:2"):
         evaluator = Evaluator(system, 4, max_steps=30, delay=law)
         scores[law] = [e.score for e in evaluator.play(variables, 1)]
         evaluator.close()
