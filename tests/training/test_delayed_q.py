@@ -20,6 +20,7 @@ def test_images_without_an_emulator_are_refused():
         )
 
 
+@pytest.mark.slow
 def test_a_run_with_a_crash_is_the_run_without_one(tmp_path, monkeypatch):
     config = small(
         tmp_path / "whole", agent="delayed-q", delay="walk:3", checkpoint_minutes=EVERY_ROUND

@@ -58,7 +58,7 @@ def test_an_interrupt_asks_the_processes_to_stop_and_waits(program, how, capsys)
     command, never = make("slow", text), make("never", "print('begun')")
 
     def look(names):
-        if command.log.exists() and "ready" in command.log.read_text():
+        if command.log.exists() and "ready\n" in command.log.read_text():
             os.kill(os.getpid(), how)
             time.sleep(5)
 
