@@ -30,6 +30,7 @@ def cartpole(config: TrainConfig) -> TrainConfig:
         learner=replace(
             config.learner,
             batch_size=64,
+            td_steps=15,
             optimiser="adam",
             learning_rate=4e-3,
             warmup=200,
@@ -52,7 +53,7 @@ def minatar(config: TrainConfig) -> TrainConfig:
         model=replace(base.model, channels=16),
         search=replace(base.search, considered_actions=4, q_floor=0.1, dirichlet_fraction=0.25),
         replay=replace(base.replay, priority_exponent=0.6),
-        learner=replace(base.learner, optimiser="sgd", learning_rate=0.2),
+        learner=replace(base.learner, td_steps=5, optimiser="sgd", learning_rate=0.2),
     )
 
 
