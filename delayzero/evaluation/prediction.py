@@ -12,6 +12,7 @@ import numpy as np
 from jax import Array
 
 from delayzero.envs.make import make_vector
+from delayzero.learning.loss import cosine
 from delayzero.model import WorldModel
 from delayzero.model.parts import Prediction
 from delayzero.replay import (
@@ -39,19 +40,33 @@ ENVS = 8
 """Played side by side for it."""
 
 
+class Nearness(NamedTuple):
+    """How near one latent is to the real one of the same moment."""
+
+    latent_error: Array
+    """The distance of the two, as a share of the real one's length."""
+    similarity: Array
+    """The cosine of their projections: what the consistency loss of training makes near 1."""
+    policy_agreement: Array
+    """Whether the likeliest action is the same."""
+    value_error: Array
+    """The absolute difference of values."""
+
+
 class Quality(NamedTuple):
     """Averages over positions, ``[H]`` each; entry k is for k + 1 steps ahead."""
 
-    latent_error: Array
-    """The distance of the rolled latent from the real one, as a share of the real one's length."""
-    stale_error: Array
-    """The same for the latent that is not rolled: what an agent that ignores delay acts on."""
-    policy_agreement: Array
-    """How often the likeliest action is the same."""
-    value_error: Array
-    """The mean absolute difference of values."""
+    rolled: Nearness
+    """Of the latent rolled through the actions that ran."""
+    stale: Nearness
+    """Of the latent left as it was: what an agent that ignores delay acts on."""
     positions: Array
     """How many positions count: those whose episode lasts so long."""
+
+    def curves(self) -> dict[str, Array]:
+        """Every curve by its name; those of the stale latent begin with ``stale_``."""
+        stale = {f"stale_{name}": curve for name, curve in self.stale._asdict().items()}
+        return {**self.rolled._asdict(), **stale, "positions": self.positions}
 
 
 def foresight(
@@ -95,19 +110,12 @@ def foresight(
         alive = alive & ~ends[rows, envs]
         bound = model.bind(variables)
         latent, real = bound.step(latent, happened.action[rows, envs]), seen(k + 1)
-        guess, truth = bound.predict(latent), bound.predict(real)
-        value, true_value = (model.support.decode(p.value_logits) for p in (guess, truth))
 
         def mean(values: Array) -> Array:
             return jnp.sum(jnp.where(alive, values, 0)) / jnp.maximum(jnp.sum(alive), 1)
 
-        quality = Quality(
-            latent_error=mean(_distance(latent, real)),
-            stale_error=mean(_distance(now, real)),
-            policy_agreement=mean(_likeliest(guess) == _likeliest(truth)),
-            value_error=mean(jnp.abs(value - true_value)),
-            positions=jnp.sum(alive),
-        )
+        rolled, stale = (jax.tree.map(mean, _nearness(bound, x, real)) for x in (latent, now))
+        quality = Quality(rolled, stale, jnp.sum(alive))
         return (latent, alive), quality
 
     begin = now, jnp.ones(positions, bool)
@@ -148,16 +156,29 @@ def measure_foresight(system: System, variables: Any, seed: int) -> dict[str, li
     frames = np.stack([step.observation for step in played])
     replay = append(replay, jnp.asarray(frames), happened, unused, decisions)
     quality = foresight_program(system)(variables, replay, run_key(seed, STREAM_EVALUATION))
-    curves = {name: [float(x) for x in values] for name, values in quality._asdict().items()}
+    curves = {name: [float(x) for x in values] for name, values in quality.curves().items()}
     return {"horizon": [float(k) for k in range(1, horizon + 1)], **curves}
 
 
-def _distance(a: Array, b: Array) -> Array:
-    """The distance of latents as a share of the second one's length, ``[B]``."""
-    a, b = (x.reshape(x.shape[0], -1).astype(jnp.float32) for x in (a, b))
-    length: Array = jnp.linalg.norm(b, axis=1)
-    apart: Array = jnp.linalg.norm(a - b, axis=1)
-    return apart / jnp.maximum(length, 1e-6)
+def _nearness(model: WorldModel, latent: Array, real: Array) -> Nearness:
+    """Each field ``[B]``."""
+    guess, truth = model.predict(latent), model.predict(real)
+    value, true_value = (model.support.decode(p.value_logits) for p in (guess, truth))
+    projected = model.predict_projection(model.project(latent))
+    return Nearness(
+        latent_error=_length(_flat(latent) - _flat(real)) / _length(_flat(real)),
+        similarity=cosine(*(x.astype(jnp.float32) for x in (projected, model.project(real)))),
+        policy_agreement=_likeliest(guess) == _likeliest(truth),
+        value_error=jnp.abs(value - true_value),
+    )
+
+
+def _flat(x: Array) -> Array:
+    return x.reshape(x.shape[0], -1).astype(jnp.float32)
+
+
+def _length(x: Array) -> Array:
+    return jnp.maximum(jnp.linalg.norm(x, axis=1), 1e-6)
 
 
 def _likeliest(prediction: Prediction) -> Array:

@@ -57,7 +57,7 @@ def unroll_model(model: WorldModel, batch: Batch, horizon: int) -> Unrolled:
             memory = model.initial_memory(latent.shape[0])
         predictions.append(model.predict(latent))
         imagined = model.predict_projection(model.project(latent))
-        similarities.append(_cosine(imagined.astype(jnp.float32), real[k]))
+        similarities.append(cosine(imagined.astype(jnp.float32), real[k]))
     return Unrolled(
         policy_logits=jnp.stack([p.policy_logits for p in predictions]),
         value_logits=jnp.stack([p.value_logits for p in predictions]),
@@ -133,7 +133,7 @@ def _half_gradient(latent: Array) -> Array:
     return 0.5 * latent + jax.lax.stop_gradient(0.5 * latent)
 
 
-def _cosine(a: Array, b: Array) -> Array:
+def cosine(a: Array, b: Array) -> Array:
     """The cosine between the last dimensions, ``[...]``."""
     lengths = jnp.maximum(jnp.linalg.norm(a, axis=-1), 1e-5), jnp.linalg.norm(b, axis=-1)
     return jnp.sum(a * b, axis=-1) / (lengths[0] * jnp.maximum(lengths[1], 1e-5))

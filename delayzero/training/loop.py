@@ -284,7 +284,7 @@ class Trainer:
         if self._foresee is not None:
             key = jax.random.fold_in(self._sweep_key, self.updates)
             quality = self._foresee(self.learner.variables, self.replay, key)
-            values |= {f"prediction/{k}": np.asarray(v) for k, v in quality._asdict().items()}
+            values |= {f"prediction/{k}": np.asarray(v) for k, v in quality.curves().items()}
         values |= {"updates": self.updates, "seconds": round(self._elapsed(), 3)}
         self._log.write(self._collector.interactions, values)
         _say(

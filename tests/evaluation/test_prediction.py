@@ -32,6 +32,8 @@ def test_it_is_what_a_slow_version_says():
     represent = jax.jit(lambda seen: model.bind(variables).represent(seen))
     step = jax.jit(lambda latent, action: model.bind(variables).step(latent, action))
     predict = jax.jit(lambda latent: model.bind(variables).predict(latent))
+    project = jax.jit(lambda latent: model.bind(variables).project(latent))
+    predicted = jax.jit(lambda projection: model.bind(variables).predict_projection(projection))
     decode = jax.jit(model.support.decode)
     t = jax.tree.map(np.asarray, replay.transitions)
     usable = np.zeros((rows, config.envs))
@@ -45,6 +47,18 @@ def test_it_is_what_a_slow_version_says():
         begin = max(k for k in range(time + 1) if first[k, env])
         return np.stack([frames[max(begin, time - 1), env], frames[time, env]])
 
+    def nearness(latent, real):
+        guess, truth = predict(latent), predict(real)
+        imagined, projected = predicted(project(latent)), project(real)
+        return [
+            np.linalg.norm(latent - real) / np.linalg.norm(real),
+            float(np.vdot(imagined, projected))
+            / np.linalg.norm(imagined)
+            / np.linalg.norm(projected),
+            float(guess.policy_logits.argmax() == truth.policy_logits.argmax()),
+            float(abs(decode(guess.value_logits) - decode(truth.value_logits))[0]),
+        ]
+
     sums = [[] for _ in range(HORIZON)]
     for place in np.asarray(chosen):
         time, i = divmod(int(place), config.envs)
@@ -54,17 +68,9 @@ def test_it_is_what_a_slow_version_says():
                 break
             latent = step(latent, jnp.asarray(t.action[time + k, i])[None])
             real = represent(jnp.asarray(stack_at(time + k + 1, i))[None])
-            guess, truth = predict(latent), predict(real)
-            sums[k].append(
-                [
-                    np.linalg.norm(latent - real) / np.linalg.norm(real),
-                    np.linalg.norm(now - real) / np.linalg.norm(real),
-                    float(guess.policy_logits.argmax() == truth.policy_logits.argmax()),
-                    float(abs(decode(guess.value_logits) - decode(truth.value_logits))[0]),
-                ]
-            )
+            sums[k].append([nearness(latent, real), nearness(now, real)])
     for k in range(HORIZON):
         assert int(measured.positions[k]) == len(sums[k])
-        found = [float(field[k]) for field in measured[:4]]
+        found = [[float(field[k]) for field in part] for part in measured[:2]]
         np.testing.assert_allclose(found, np.mean(sums[k], axis=0), rtol=2e-3, atol=1e-4)
     assert len(sums[-1]) < places, "some episodes end on the way"

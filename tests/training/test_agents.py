@@ -124,7 +124,8 @@ def test_a_queue_longer_than_an_agent_knows_is_refused():
 def test_how_well_it_foresees_is_in_the_result(trained):
     prediction = json.loads((trained / "result.json").read_text())["prediction"]
     assert prediction["horizon"] == [1, 2, 3]
-    for name in ("latent_error", "stale_error", "policy_agreement", "value_error", "positions"):
+    measures = "latent_error", "similarity", "policy_agreement", "value_error"
+    for name in (*measures, *(f"stale_{measure}" for measure in measures), "positions"):
         assert len(prediction[name]) == 3
         assert np.isfinite(prediction[name]).all()
 

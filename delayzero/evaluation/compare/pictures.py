@@ -24,7 +24,7 @@ COLOURS = {
     "random": GREY,
 }
 PREDICTION_PANELS = {
-    "latent_error": "error of the latent state",
+    "similarity": "cosine to the real state",
     "policy_agreement": "share of agreeing policies",
     "value_error": "error of the value",
 }
@@ -79,16 +79,9 @@ def prediction_picture(results: Sequence[AgentResult]) -> Figure:
     panels = figure.subplots(1, len(PREDICTION_PANELS))
     for axes, (name, title) in zip(panels, PREDICTION_PANELS.items(), strict=True):
         for result in results:
-            if name in result.prediction:
-                axes.plot(
-                    result.prediction["horizon"],
-                    result.prediction[name],
-                    "o-",
-                    color=COLOURS[result.agent],
-                    markersize=4,
-                    label=result.agent,
-                )
-        _dress(axes, title, "steps ahead", "")
+            if result.prediction:
+                _draw_prediction(axes, result, name)
+        _dress(axes, title, "steps ahead (dashed: not rolled)", "")
     _legend(panels[-1])
     return figure
 
@@ -156,6 +149,14 @@ def _draw_estimates(
         axes.plot((x, x), (estimate.low, estimate.high), color=colour, linewidth=1.5, alpha=0.5)
     places, heights = [x for x, _ in points], [estimate.iqm for _, estimate in points]
     axes.plot(places, heights, style, color=colour, markersize=5, label=label)
+
+
+def _draw_prediction(axes: Axes, result: AgentResult, name: str) -> None:
+    """The rolled state's curve, and dashed that of the state left as it was."""
+    ahead, colour = result.prediction["horizon"], COLOURS[result.agent]
+    rolled, stale = result.prediction[name], result.prediction[f"stale_{name}"]
+    axes.plot(ahead, rolled, "o-", color=colour, markersize=4, label=result.agent)
+    axes.plot(ahead, stale, "--", color=colour, linewidth=1, alpha=0.6)
 
 
 def _tick(law: str) -> str:

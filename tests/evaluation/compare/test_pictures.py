@@ -13,9 +13,12 @@ from .made_up import made_up
 LAWS = ("constant:0", "constant:5")
 PREDICTION = {
     "horizon": [1, 2],
-    "latent_error": [0.1, 0.2],
+    "similarity": [0.99, 0.98],
     "policy_agreement": [0.9, 0.8],
     "value_error": [1.0, 2.0],
+    "stale_similarity": [0.9, 0.8],
+    "stale_policy_agreement": [0.7, 0.6],
+    "stale_value_error": [3.0, 4.0],
 }
 
 
@@ -59,8 +62,9 @@ def test_the_law_of_training_stands_beside_the_others(results):
 
 def test_only_agents_with_a_model_have_errors(results):
     figure = prediction_picture(results)
-    assert [len(axes.lines) for axes in figure.axes] == [1, 1, 1]
-    assert list(figure.axes[2].lines[0].get_ydata()) == [1.0, 2.0]
+    assert [len(axes.lines) for axes in figure.axes] == [2, 2, 2]
+    rolled, stale = (list(line.get_ydata()) for line in figure.axes[2].lines)
+    assert (rolled, stale) == ([1.0, 2.0], [3.0, 4.0])
 
 
 def test_what_there_is_nothing_to_show_of_is_not_saved(results, tmp_path):
