@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
+import optax
 from jax import Array
 
 from delayzero.replay import Replay, ReplayConfig, Sample, sample
@@ -30,6 +31,25 @@ class LearnerState(NamedTuple):
     """Updates made, ``[]``."""
     failed: Array
     """The update whose loss or gradient was not finite, or :data:`NEVER`, ``[]``."""
+
+
+def before_updates(
+    variables: Any, optimiser: optax.GradientTransformation, *, keeps_target: bool
+) -> LearnerState:
+    """The state before the first update.
+
+    Args:
+        variables: The model's.
+        optimiser: Of their parameters.
+        keeps_target: Whether an older copy of them is kept.
+    """
+    return LearnerState(
+        variables=variables,
+        target=jax.tree.map(jnp.copy, variables) if keeps_target else (),
+        optimiser=optimiser.init(variables["params"]),
+        updates=jnp.zeros((), jnp.int32),
+        failed=jnp.full((), NEVER, jnp.int32),
+    )
 
 
 class AnyLearner(Protocol):

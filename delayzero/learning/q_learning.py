@@ -23,11 +23,11 @@ from jax import Array
 
 from delayzero.learning.config import QConfig
 from delayzero.learning.learner import (
-    NEVER,
     PRIORITY_FLOOR,
     LearnerState,
     Metrics,
     all_finite,
+    before_updates,
     only_if,
     repeat_updates,
     sample_batch,
@@ -121,13 +121,7 @@ class QLearner:
         del queue
         action = jnp.zeros(observation.shape[0], jnp.int32)
         variables = self.model.init(key, observation, action, method="everything")
-        return LearnerState(
-            variables=variables,
-            target=jax.tree.map(jnp.copy, variables),
-            optimiser=self._optimiser.init(variables["params"]),
-            updates=jnp.zeros((), jnp.int32),
-            failed=jnp.full((), NEVER, jnp.int32),
-        )
+        return before_updates(variables, self._optimiser, keeps_target=True)
 
     def update(
         self, state: LearnerState, replay: Replay, key: Array, count: Array

@@ -15,11 +15,11 @@ from delayzero.learning.augment import augmented
 from delayzero.learning.batch import Batch, assemble, window_targets
 from delayzero.learning.config import LearnerConfig, ReanalysisConfig
 from delayzero.learning.learner import (
-    NEVER,
     PRIORITY_FLOOR,
     LearnerState,
     Metrics,
     all_finite,
+    before_updates,
     only_if,
     repeat_updates,
     sample_batch,
@@ -73,13 +73,7 @@ class Learner:
         """
         action = jnp.zeros(observation.shape[0], jnp.int32)
         variables = self.planner.model.init(key, observation, action, queue, method="everything")
-        return LearnerState(
-            variables=variables,
-            target=jax.tree.map(jnp.copy, variables) if self._keeps_target else (),
-            optimiser=self._optimiser.init(variables["params"]),
-            updates=jnp.zeros((), jnp.int32),
-            failed=jnp.full((), NEVER, jnp.int32),
-        )
+        return before_updates(variables, self._optimiser, keeps_target=self._keeps_target)
 
     def update(
         self, state: LearnerState, replay: Replay, key: Array, count: Array

@@ -72,13 +72,14 @@ class Collector:
         config = self._system.config
         left = config.interactions - self.interactions
         count = min(config.rows, -(-left // config.envs))
+        progress = updates / max(1, config.total_updates - config.tail_updates)
         rows: list[Step] = []
         finished: list[Ending] = []
         for _ in range(count):
             at_random = self.interactions < config.random_interactions
             step, endings = self._player.step(
                 variables,
-                progress=updates / max(1, config.total_updates - config.tail_updates),
+                progress=progress,
                 at_random=at_random or not self._system.kind.learns,
             )
             rows.append(step)
