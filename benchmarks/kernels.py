@@ -3,7 +3,8 @@
     python benchmarks/kernels.py --preset atari
 
 A profile of one compiled call of many updates: how much of the time the device is busy, how many
-kernels an update launches, and the kernels that take longest, with the operation each is part of.
+kernels an update launches, the time of its parts, and the kernels that take longest, each with the
+operation that it is for.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
+import re
 import tempfile
 import time
 from collections import defaultdict
@@ -40,6 +42,31 @@ def kernel_events(folder: Path) -> list[dict[str, Any]]:
     return [event for event in events if event.get("ph") == "X" and on_device(event)]
 
 
+PARTS = {
+    "batch": r"/batch/",
+    "augmentation": r"/augmentation/",
+    "real latents": r"real_latents",
+    **{name: rf"/{name}/" for name in ("encoder", "dynamics", "prefix", "prediction")},
+    "projection": r"/(projector|predictor)/",
+}
+"""What belongs to which part of an update; the first that fits."""
+
+
+def operations(program: str) -> dict[str, str]:
+    """Where each instruction of a compiled program comes from."""
+    found = re.findall(r"^\s*(?:ROOT )?%?([\w.-]+) = .*op_name=\"([^\"]*)\"", program, re.MULTILINE)
+    return dict(found)
+
+
+def part_of(operation: str) -> str:
+    """The part of an update that an operation belongs to."""
+    for part, pattern in PARTS.items():
+        if re.search(pattern, operation):
+            backward = "transpose(" in operation
+            return f"{part}, backward" if backward else part
+    return "the rest"
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -51,8 +78,9 @@ def main() -> None:
     system = system_of(options.preset)
     replay = filled_replay(system, options.positions // system.config.envs)
     state = jax.jit(system.first_state)(jax.random.key(0))
-    update = jax.jit(system.learner.update)
     arguments = (state, replay, jax.random.key(1), jnp.int32(options.updates))
+    update = jax.jit(system.learner.update).lower(*arguments).compile()
+    came_from = operations(update.as_text() or "")
     jax.block_until_ready(update(*arguments))
     begun = time.perf_counter()
     jax.block_until_ready(update(*arguments))
@@ -61,33 +89,40 @@ def main() -> None:
         with jax.profiler.trace(folder):
             jax.block_until_ready(update(*arguments))
         events = kernel_events(Path(folder))
-    totals: dict[str, float] = defaultdict(float)
-    counts: dict[str, int] = defaultdict(int)
-    source: dict[str, str] = {}
+    parts: dict[str, list[float]] = defaultdict(list)
+    kernels: dict[tuple[str, str], list[float]] = defaultdict(list)
     for event in events:
-        name = event["name"]
-        totals[name] += event["dur"] / 1e3
-        counts[name] += 1
-        source[name] = str(event.get("args", {}).get("name", ""))[-90:]
-    kernels = [
-        {
-            "kernel": name[:80],
-            "milliseconds": round(totals[name] / options.updates, 4),
-            "launches": round(counts[name] / options.updates, 1),
-            "part": source[name],
-        }
-        for name in sorted(totals, key=lambda name: -totals[name])[: options.most]
-    ]
+        took = event["dur"] / 1e3 / options.updates
+        operation = came_from.get(event.get("args", {}).get("hlo_op", ""), "")
+        parts[part_of(operation)].append(took)
+        kernels[event["name"][:60], operation.split("/while/body/")[-1][-110:]].append(took)
+    busy = sum(event["dur"] for event in events) / 1e3
     report(
         "kernels",
         {
             "preset": options.preset,
             "update_milliseconds": round(spent / options.updates, 3),
-            "busy_milliseconds": round(sum(totals.values()) / options.updates, 3),
+            "busy_milliseconds": round(busy / options.updates, 3),
             "launches": round(len(events) / options.updates, 1),
-            "kernels": kernels,
+            "parts": summed(parts, options.updates),
+            "kernels": summed(
+                {" | ".join(name): took for name, took in kernels.items()}, options.updates
+            )[: options.most],
         },
     )
+
+
+def summed(groups: dict[str, list[float]], updates: int) -> list[dict[str, Any]]:
+    """Milliseconds and launches of each group in an update, the longest first."""
+    longest = sorted(groups.items(), key=lambda group: -sum(group[1]))
+    return [
+        {
+            "what": name,
+            "milliseconds": round(sum(took), 4),
+            "launches": round(len(took) / updates, 1),
+        }
+        for name, took in longest
+    ]
 
 
 if __name__ == "__main__":

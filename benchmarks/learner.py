@@ -13,7 +13,6 @@ import argparse
 import time
 from typing import Any
 
-import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import optax
@@ -41,21 +40,20 @@ def parts(system: System, state: LearnerState, replay: Replay) -> dict[str, floa
     assert isinstance(learner, Learner)
     _, batch = jax.jit(learner.batch)(state, replay, jax.random.key(2))
     changed = jax.jit(learner.augmented)(batch, jax.random.key(3))
-    gradient, *_ = jax.jit(learner.gradients)(state.variables, changed)
+    gradient, _ = jax.jit(learner.gradients)(state.variables, changed)
     optimiser = make_optimiser(learner.config, learner.total_updates)
-    training = system.planner.model.clone(train=True)
 
     def gather(key: Array, state: LearnerState, replay: Replay) -> Any:
         return jax.tree.map(lambda x: x.astype(jnp.float32), learner.batch(state, replay, key)[1])
 
     def forward(key: Array, variables: Any, batch: Any) -> Any:
-        apply = nn.apply(efficientzero_loss, training, mutable=["batch_stats"])
-        (loss, _), changed = apply(jittered(key, variables), batch, learner.config)
-        return loss, changed
+        moved = jittered(key, variables)
+        loss, output = efficientzero_loss(learner.planner.model, moved, batch, learner.config)
+        return loss, output.variables
 
     def gradients(key: Array, variables: Any, batch: Any) -> Any:
-        gradient, _, changed = learner.gradients(jittered(key, variables), batch)
-        return gradient, changed
+        gradient, output = learner.gradients(jittered(key, variables), batch)
+        return gradient, output.variables
 
     def optimise(key: Array, gradient: Any, state: LearnerState) -> Any:
         params = state.variables["params"]

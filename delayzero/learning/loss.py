@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -10,6 +10,7 @@ from jax import Array
 
 from delayzero.learning.batch import Batch
 from delayzero.learning.config import LearnerConfig
+from delayzero.learning.in_training import InTraining
 from delayzero.learning.learner import Metrics
 from delayzero.model import WorldModel
 
@@ -20,6 +21,8 @@ class LossOutput(NamedTuple):
     priority: Array
     """The value error at each position, ``[B]``."""
     metrics: Metrics
+    variables: Any
+    """The variables with new statistics of batch normalisation."""
 
 
 class Unrolled(NamedTuple):
@@ -35,41 +38,40 @@ class Unrolled(NamedTuple):
     """Cosine of the predicted and the real projection, ``[K, B]``."""
 
 
-def unroll_model(model: WorldModel, batch: Batch, horizon: int) -> Unrolled:
+def unroll_model(model: InTraining, batch: Batch, horizon: int) -> Unrolled:
     """Roll the model through the actions of a batch, and predict at every state.
 
     The gradient into each imagined latent is halved. The prefix memory starts again from zero
     every ``horizon`` steps. Real latents for the consistency loss are encoded in one call, with
-    the same weights, and get no gradient.
+    the same weights, and get no gradient. Only the dynamics and the prefix memory run step by step.
     """
-    steps, stack = batch.action.shape[1], batch.observation.shape[1]
-    queue = batch.queue
-    latent = model.represent(batch.observation, None if queue is None else queue[:, 0])
-    real = _following_projections(model, batch.following, queue, steps, stack)
-    predictions = [model.predict(latent)]
-    memory = model.initial_memory(latent.shape[0])
-    prefixes, similarities = [], []
+    steps, queue = batch.action.shape[1], batch.queue
+    latents = [model("represent", batch.observation, None if queue is None else queue[:, 0])]
+    with jax.named_scope("real_latents"):
+        real = _following_projections(model, batch)
     for k in range(steps):
-        latent = _half_gradient(model.step(latent, batch.action[:, k]))
-        logits, memory = model.value_prefix(latent, memory)
-        prefixes.append(logits)
-        if (k + 1) % horizon == 0:
-            memory = model.initial_memory(latent.shape[0])
-        predictions.append(model.predict(latent))
-        imagined = model.predict_projection(model.project(latent))
-        similarities.append(cosine(imagined.astype(jnp.float32), real[k]))
+        latents.append(_half_gradient(model("step", latents[-1], batch.action[:, k])))
+    states = jnp.stack(latents)
+    prediction = model.several("predict", states)
+    imagined = model.several("predict_projection", model.several("project", states[1:]))
+    gates = model.several("prefix_input", states[1:])
+    memory = zero = model.model.initial_memory(states.shape[1])
+    hidden = []
+    for k in range(steps):
+        memory = model("prefix_memory", gates[k], zero if k % horizon == 0 else memory)
+        hidden.append(memory[0])
     return Unrolled(
-        policy_logits=jnp.stack([p.policy_logits for p in predictions]),
-        value_logits=jnp.stack([p.value_logits for p in predictions]),
-        prefix_logits=jnp.stack(prefixes),
-        similarity=jnp.stack(similarities),
+        policy_logits=prediction.policy_logits,
+        value_logits=prediction.value_logits,
+        prefix_logits=model.several("prefix_logits", jnp.stack(hidden)),
+        similarity=cosine(imagined.astype(jnp.float32), real),
     )
 
 
 def efficientzero_loss(
-    model: WorldModel, batch: Batch, config: LearnerConfig
+    model: WorldModel, variables: Any, batch: Batch, config: LearnerConfig
 ) -> tuple[Array, LossOutput]:
-    """The loss of a batch, for ``flax.linen.apply`` on a model in training mode.
+    """The loss of a batch.
 
     Per sample, L = w_pi sum_k CE(pi_k) + w_v sum_k CE(v_k) + w_p sum_k CE(prefix_k)
     - w_c sum_k cos_k; the mean by importance weight, over the number of unrolled steps. Terms of
@@ -77,7 +79,8 @@ def efficientzero_loss(
     the return did not end there.
     """
     support, steps = model.support, batch.action.shape[1]
-    out = unroll_model(model, batch, config.prefix_horizon)
+    in_training = InTraining(model, variables)
+    out = unroll_model(in_training, batch, config.prefix_horizon)
     value, prefix, policy = batch.value.T, batch.prefix.T, batch.policy.swapaxes(0, 1)
     alive = batch.alive.T.astype(jnp.float32)  # [K + 1, B]
     taken = jnp.concatenate([jnp.ones_like(alive[:1]), alive[:-1]])  # the step to state k
@@ -113,19 +116,19 @@ def efficientzero_loss(
         "consistency/cosine": _mean(out.similarity, taken[1:], axis=1),
         "target/age": batch.age.mean(dtype=jnp.float32),
     }
-    return loss, LossOutput(priority=error[0], metrics=metrics)
+    return loss, LossOutput(error[0], metrics, in_training.variables)
 
 
-def _following_projections(
-    model: WorldModel, frames: Array, queue: Array | None, steps: int, stack: int
-) -> Array:
+def _following_projections(model: InTraining, batch: Batch) -> Array:
     """Projections of the real latents at the ``K`` states after the first, ``[K, B, P]``."""
-    stacks = jnp.stack([frames[:, k : k + stack] for k in range(steps)])
+    (size, stack), steps = batch.observation.shape[:2], batch.action.shape[1]
+    stacks = jnp.stack([batch.following[:, k : k + stack] for k in range(steps)])
+    queue = batch.queue
     if queue is not None:
-        queue = queue[:, 1:].swapaxes(0, 1).reshape(steps * frames.shape[0], -1)
-    latents = model.represent(stacks.reshape(-1, *stacks.shape[2:]), queue)
-    projections = model.project(latents).astype(jnp.float32)
-    return jax.lax.stop_gradient(projections.reshape(steps, frames.shape[0], -1))
+        queue = queue[:, 1:].swapaxes(0, 1).reshape(steps * size, -1)
+    latents = model("represent", stacks.reshape(-1, *stacks.shape[2:]), queue)
+    projections: Array = model("project", latents).astype(jnp.float32)
+    return jax.lax.stop_gradient(projections.reshape(steps, size, -1))
 
 
 def _half_gradient(latent: Array) -> Array:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import optax
@@ -127,17 +126,15 @@ class Learner:
         period = max(1, self.config.target_period)
         return state.updates // period * period
 
-    def gradients(self, variables: Any, batch: Batch) -> tuple[Any, LossOutput, Any]:
-        """The gradient of the loss, what it computed beside, and new BatchNorm statistics."""
-        model = self.planner.model.clone(train=True)
-        loss_of = nn.apply(efficientzero_loss, model, mutable=["batch_stats"])
+    def gradients(self, variables: Any, batch: Batch) -> tuple[Any, LossOutput]:
+        """The gradient of the loss, and what it computed beside."""
 
-        def loss(params: Any) -> tuple[Array, tuple[LossOutput, Any]]:
-            (value, output), changed = loss_of({**variables, "params": params}, batch, self.config)
-            return value, (output, changed)
+        def loss(params: Any) -> tuple[Array, LossOutput]:
+            given = {**variables, "params": params}
+            return efficientzero_loss(self.planner.model, given, batch, self.config)
 
-        gradient, (output, changed) = jax.grad(loss, has_aux=True)(variables["params"])
-        return gradient, output, changed
+        gradient, output = jax.grad(loss, has_aux=True)(variables["params"])
+        return gradient, output
 
     def augmented(self, batch: Batch, key: Array) -> Batch:
         """The batch with its images changed: the first stack and the following ones apart."""
@@ -153,14 +150,16 @@ class Learner:
     def _one_update(
         self, state: LearnerState, replay: Replay, key: Array
     ) -> tuple[LearnerState, Replay, Metrics]:
-        chosen, batch = self.batch(state, replay, key)
-        shift_key = jax.random.fold_in(jax.random.fold_in(key, state.updates), 1)
-        batch = self.augmented(batch, shift_key)
-        gradient, output, changed = self.gradients(state.variables, batch)
+        with jax.named_scope("batch"):
+            chosen, batch = self.batch(state, replay, key)
+        with jax.named_scope("augmentation"):
+            shift_key = jax.random.fold_in(jax.random.fold_in(key, state.updates), 1)
+            batch = self.augmented(batch, shift_key)
+        gradient, output = self.gradients(state.variables, batch)
         norm = optax.tree.norm(gradient)
         params = state.variables["params"]
         change, optimiser = self._optimiser.update(gradient, state.optimiser, params)
-        variables = {**state.variables, **changed, "params": optax.apply_updates(params, change)}
+        variables = {**output.variables, "params": optax.apply_updates(params, change)}
         updated = LearnerState(
             variables=variables,
             target=self._new_target(state, variables),

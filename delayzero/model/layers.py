@@ -16,6 +16,8 @@ from jax import Array
 Memory = tuple[Array, Array]
 """Hidden state and cell (h, c) of the LSTM, each ``[B, H]``."""
 NormKind = Literal["batch", "layer"]
+MOMENTUM = 0.9
+"""What a batch leaves of batch normalisation's running statistics."""
 
 
 def uniform(bound: float) -> nn.initializers.Initializer:
@@ -51,13 +53,34 @@ class Linear(nn.Module):
 
 def convolve_by_library(x: Array, kernel: Array, stride: int) -> Array:
     """A convolution of ``[B, H, W, C]`` padded by half the kernel, by XLA's own operation."""
+    if stride == 2 and kernel.shape[0] == 3 and x.shape[-1] % 8 and not x.shape[1] % 2:
+        return convolve_in_blocks(x, kernel)
+    # Given in numbers: "SAME" would pad a strided convolution on one side only.
+    padding = [(size // 2, size // 2) for size in kernel.shape[:2]]
+    return _convolved(x, kernel, stride, padding)
+
+
+def convolve_in_blocks(x: Array, kernel: Array) -> Array:
+    """A 3x3 convolution with stride 2, as one of 2x2 blocks of pixels with stride 1.
+
+    For images of few channels, whose even sides it needs: tensor cores take channels in eights, and
+    a stack of four RGB images has twelve, but four times as many in a block. An output meets all
+    of its block and the nearest pixels of the blocks to the right and below; the others of those
+    get zeros.
+    """
+    batch, height, width, channels = x.shape
+    padded = jnp.pad(x, ((0, 0), (1, 1), (1, 1), (0, 0)))
+    blocks = padded.reshape(batch, height // 2 + 1, 2, width // 2 + 1, 2, channels)
+    blocks = blocks.transpose(0, 1, 3, 2, 4, 5).reshape(*blocks.shape[:2], width // 2 + 1, -1)
+    wide = jnp.pad(kernel, ((0, 1), (0, 1), (0, 0), (0, 0)))
+    wide = wide.reshape(2, 2, 2, 2, *kernel.shape[2:]).transpose(0, 2, 1, 3, 4, 5)
+    return _convolved(blocks, wide.reshape(2, 2, 4 * channels, -1), 1, [(0, 0), (0, 0)])
+
+
+def _convolved(x: Array, kernel: Array, stride: int, padding: list[tuple[int, int]]) -> Array:
+    dimensions = ("NHWC", "HWIO", "NHWC")
     return jax.lax.conv_general_dilated(
-        x,
-        kernel,
-        window_strides=(stride, stride),
-        # Given in numbers: "SAME" would pad a strided convolution on one side only.
-        padding=[(size // 2, size // 2) for size in kernel.shape[:2]],
-        dimension_numbers=("NHWC", "HWIO", "NHWC"),
+        x, kernel, (stride, stride), padding, dimension_numbers=dimensions
     )
 
 
@@ -78,6 +101,19 @@ def convolve_by_products(x: Array, kernel: Array, stride: int) -> Array:
     return total.reshape(x.shape[0], rows, columns, features)
 
 
+def convolve(x: Array, kernel: Array, stride: int = 1) -> Array:
+    """A convolution of ``[B, H, W, C]`` padded by half the kernel, the fastest for the device."""
+    by = convolve_by_products if jax.default_backend() == "cpu" else convolve_by_library
+    return by(x, kernel, stride)
+
+
+def new_kernel(module: nn.Module, size: int, channels: int, features: int) -> Array:
+    """The parameter ``kernel`` of a convolution, ``[size, size, channels, features]``."""
+    shape = (size, size, channels, features)
+    kernel: Array = module.param("kernel", uniform(1 / math.sqrt(math.prod(shape[:3]))), shape)
+    return kernel
+
+
 class Conv(nn.Module):
     """A convolution of ``[B, H, W, C]``: 3x3, padded by 1, without bias; or 1x1 with bias."""
 
@@ -88,14 +124,35 @@ class Conv(nn.Module):
 
     @nn.compact
     def __call__(self, x: Array) -> Array:
-        shape = (self.size, self.size, x.shape[-1], self.features)
-        init = uniform(1 / math.sqrt(math.prod(shape[:3])))
-        kernel = self.param("kernel", init, shape)
-        convolve = convolve_by_products if jax.default_backend() == "cpu" else convolve_by_library
+        kernel = new_kernel(self, self.size, x.shape[-1], self.features)
         y = convolve(x.astype(self.dtype), kernel.astype(self.dtype), self.stride)
         if self.size == 1:
+            init = uniform(1 / math.sqrt(x.shape[-1]))
             y = y + self.param("bias", init, (self.features,)).astype(self.dtype)
         return y
+
+
+class ConvWithConstants(nn.Module):
+    """A 3x3 convolution of ``[B, H, W, C]`` and of ``P`` further planes that are constant each.
+
+    The planes are never built: a convolution is linear, so what a plane adds is its constant times
+    an image that is the same for the whole batch. (65 channels, as many as EfficientZero's dynamics
+    has, are an odd number for a GPU: it pads them with copies.)
+    """
+
+    features: int
+    dtype: Any = jnp.float32
+
+    @nn.compact
+    def __call__(self, x: Array, constants: Array) -> Array:
+        """Args: x: ``[B, H, W, C]``; constants: ``[B, P]``."""
+        (_, height, width, channels), count = x.shape, constants.shape[-1]
+        kernel = new_kernel(self, 3, channels + count, self.features).astype(self.dtype)
+        ones = jnp.eye(count, dtype=self.dtype)[:, None, None]
+        planes = jnp.broadcast_to(ones, (count, height, width, count))
+        images = convolve(planes, kernel[:, :, channels:])
+        added = jnp.einsum("bp,phwf->bhwf", constants.astype(self.dtype), images)
+        return convolve(x.astype(self.dtype), kernel[:, :, :channels]) + added
 
 
 class Norm(nn.Module):
@@ -115,7 +172,7 @@ class Norm(nn.Module):
             y: Array = nn.LayerNorm(epsilon=1e-5, dtype=self.dtype)(x)
         else:
             running = not train
-            y = nn.BatchNorm(running, momentum=0.9, epsilon=1e-5, dtype=self.dtype)(x)
+            y = nn.BatchNorm(running, momentum=MOMENTUM, epsilon=1e-5, dtype=self.dtype)(x)
         return y
 
 
@@ -141,27 +198,42 @@ class ResidualBlock(nn.Module):
         return nn.relu(x + y)
 
 
-class LSTM(nn.Module):
-    """One step of an LSTM with PyTorch's parameters: gates i, f, g, o and two biases."""
+class LSTMInput(nn.Module):
+    """What an input adds to the gates of an LSTM of this size, ``[B, 4 * size]`` in float32."""
 
     size: int
     dtype: Any = jnp.float32
 
     @nn.compact
-    def __call__(self, x: Array, memory: Memory) -> Memory:
+    def __call__(self, x: Array) -> Array:
+        return _gates(self, x, self.size)
+
+
+class LSTM(nn.Module):
+    """One step of an LSTM with PyTorch's parameters: gates i, f, g, o; each part has a bias.
+
+    It is float32 inside: that is cheap, and the cell adds up over steps.
+    """
+
+    size: int
+    dtype: Any = jnp.float32
+
+    @nn.compact
+    def __call__(self, gates: Array, memory: Memory) -> Memory:
         hidden, cell = memory
-        init = uniform(1 / math.sqrt(self.size))
-        input_kernel = self.param("input_kernel", init, (x.shape[-1], 4 * self.size))
-        hidden_kernel = self.param("hidden_kernel", init, (self.size, 4 * self.size))
-        input_bias = self.param("input_bias", init, (4 * self.size,))
-        hidden_bias = self.param("hidden_bias", init, (4 * self.size,))
-        gates = x.astype(self.dtype) @ input_kernel.astype(self.dtype)
-        gates = gates + hidden.astype(self.dtype) @ hidden_kernel.astype(self.dtype)
-        # From here in float32: it is cheap, and the cell adds up over steps.
-        i, f, g, o = jnp.split(gates.astype(jnp.float32) + input_bias + hidden_bias, 4, axis=-1)
+        gates = gates + _gates(self, hidden, self.size)
+        i, f, g, o = jnp.split(gates, 4, axis=-1)
         cell = nn.sigmoid(f) * cell.astype(jnp.float32) + nn.sigmoid(i) * jnp.tanh(g)
         hidden = nn.sigmoid(o) * jnp.tanh(cell)
         return hidden.astype(self.dtype), cell.astype(self.dtype)
+
+
+def _gates(module: LSTMInput | LSTM, x: Array, size: int) -> Array:
+    init = uniform(1 / math.sqrt(size))
+    kernel = module.param("kernel", init, (x.shape[-1], 4 * size)).astype(module.dtype)
+    bias: Array = module.param("bias", init, (4 * size,))
+    product = jnp.matmul(x.astype(module.dtype), kernel, preferred_element_type=jnp.float32)
+    return product + bias
 
 
 def mean_pool(x: Array) -> Array:

@@ -15,7 +15,9 @@ from jax import Array
 from delayzero.model.layers import (
     LSTM,
     Conv,
+    ConvWithConstants,
     Linear,
+    LSTMInput,
     Memory,
     Norm,
     NormKind,
@@ -142,13 +144,32 @@ class PrefixNet(nn.Module):
     norm: NormKind = "batch"
     dtype: Any = jnp.float32
 
-    @nn.compact
-    def __call__(self, latent: Array, memory: Memory, train: bool) -> tuple[Array, Memory]:
-        x = Flatten(self.channels, self.dtype)(latent, train)
-        memory = LSTM(self.memory_size, self.dtype)(x, memory)
-        x = nn.relu(Norm(self.norm, self.dtype)(memory[0], train))
+    def setup(self) -> None:
+        self.flatten = Flatten(self.channels, self.dtype)
+        self.lstm_input = LSTMInput(self.memory_size, self.dtype)
+        self.lstm = LSTM(self.memory_size, self.dtype)
+        self.out_norm = Norm(self.norm, self.dtype)
         layers = (self.width, self.bins)
-        return Perceptron(layers, self.norm, logits=True, dtype=self.dtype)(x, train), memory
+        self.out = Perceptron(layers, self.norm, logits=True, dtype=self.dtype)
+
+    def __call__(self, latent: Array, memory: Memory, train: bool) -> tuple[Array, Memory]:
+        memory = self.remember(self.read(latent, train), memory)
+        return self.tell(memory[0], train), memory
+
+    def read(self, latent: Array, train: bool) -> Array:
+        """What a latent adds to the gates of the LSTM, ``[B, 4 * memory_size]``."""
+        gates: Array = self.lstm_input(self.flatten(latent, train))
+        return gates
+
+    def remember(self, gates: Array, memory: Memory) -> Memory:
+        """The next memory."""
+        following: Memory = self.lstm(gates, memory)
+        return following
+
+    def tell(self, hidden: Array, train: bool) -> Array:
+        """The logits of the prefix, from the memory's hidden state."""
+        logits: Array = self.out(nn.relu(self.out_norm(hidden, train)), train)
+        return logits
 
 
 class ImageDynamics(nn.Module):
@@ -172,11 +193,7 @@ class ImageDynamics(nn.Module):
             code = (action / self.num_actions)[:, None]
         else:
             code = jax.nn.one_hot(action, self.num_actions)
-        planes = jnp.broadcast_to(
-            code[:, None, None, :].astype(latent.dtype), (*latent.shape[:3], code.shape[-1])
-        )
-        x = jnp.concatenate([latent, planes], axis=-1)
-        x = Conv(latent.shape[-1], dtype=self.dtype)(x)
+        x = ConvWithConstants(latent.shape[-1], dtype=self.dtype)(latent, code)
         x = nn.relu(Norm("batch", self.dtype)(x, train) + latent)
         for _ in range(self.blocks):
             x = ResidualBlock(x.shape[-1], dtype=self.dtype)(x, train)

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from delayzero.model.layers import Memory
-from delayzero.model.parts import Prediction
+from delayzero.model.parts import Prediction, PrefixNet
 from delayzero.model.scalars import Support
 
 
@@ -45,7 +45,7 @@ class WorldModel(nn.Module):
 
     encoder: nn.Module
     dynamics: nn.Module
-    prefix: nn.Module
+    prefix: PrefixNet
     prediction: nn.Module
     projector: nn.Module
     predictor: nn.Module
@@ -92,6 +92,21 @@ class WorldModel(nn.Module):
         """The logits ``[B, bins]`` of the value prefix up to these latents, and the next memory."""
         logits, memory = self.prefix(latent, memory, self.train)
         return logits, memory
+
+    def prefix_input(self, latent: Array) -> Array:
+        """What latents add to the prefix memory; with the next two, value_prefix in three steps."""
+        gates: Array = self.prefix.read(latent, self.train)
+        return gates
+
+    def prefix_memory(self, gates: Array, memory: Memory) -> Memory:
+        """The next memory of the prefix, from :meth:`prefix_input`."""
+        following: Memory = self.prefix.remember(gates, memory)
+        return following
+
+    def prefix_logits(self, hidden: Array) -> Array:
+        """The logits of the value prefix, from the hidden state of its memory."""
+        logits: Array = self.prefix.tell(hidden, self.train)
+        return logits
 
     def predict(self, latent: Array) -> Prediction:
         """Policy and value of the latents."""

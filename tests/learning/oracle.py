@@ -10,8 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from delayzero.learning.config import LearnerConfig, ReanalysisConfig
+from delayzero.learning.learner import NEVER, LearnerState
 from delayzero.learning.optimiser import make_optimiser
-from delayzero.learning.update import NEVER, Learner, LearnerState
+from delayzero.learning.update import Learner
 from delayzero.model import ModelConfig, build_model
 from delayzero.planning import Planner, SearchConfig
 from delayzero.replay import HostFrames, ReplayConfig, Targets, Transitions, append, create

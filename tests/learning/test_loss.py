@@ -1,6 +1,5 @@
 """The loss against a version that takes one sample, one step and one bin at a time."""
 
-import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -53,8 +52,8 @@ def compiled_loss(params, batch, weights):
     names = ("policy_weight", "value_weight", "prefix_weight", "consistency_weight")
     for name, weight in zip(names, weights, strict=True):
         object.__setattr__(config, name, weight)
-    loss = nn.apply(efficientzero_loss, MODEL.clone(train=True))
-    return jax.value_and_grad(lambda p: loss({"params": p}, batch, config), has_aux=True)(params)
+    loss = lambda p: efficientzero_loss(MODEL, {"params": p}, batch, config)  # noqa: E731
+    return jax.value_and_grad(loss, has_aux=True)(params)
 
 
 part = {

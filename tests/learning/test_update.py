@@ -4,7 +4,7 @@ import numpy as np
 import optax
 import pytest
 
-from delayzero.learning.update import NEVER
+from delayzero.learning.learner import NEVER
 from delayzero.replay import ReplayConfig
 
 from . import oracle

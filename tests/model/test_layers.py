@@ -3,7 +3,19 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from delayzero.model.layers import LSTM, Conv, Linear, Norm, ResidualBlock, mean_pool
+from delayzero.model.layers import (
+    LSTM,
+    Conv,
+    ConvWithConstants,
+    Linear,
+    LSTMInput,
+    Norm,
+    ResidualBlock,
+    convolve_by_library,
+    convolve_by_products,
+    convolve_in_blocks,
+    mean_pool,
+)
 
 KEY = jax.random.key(0, impl="unsafe_rbg")  # the fastest to compile
 
@@ -42,6 +54,40 @@ def test_conv_against_a_loop(stride):
     assert y.shape == (2, 6 // stride, 6 // stride, 4)
 
 
+@pytest.mark.parametrize("channels", [3, 12])
+def test_ways_to_convolve_agree_in_value_and_gradient(channels):
+    x, kernel = normal(2, 6, 8, channels), normal(3, 3, channels, 5, seed=1)
+    weights = normal(2, 3, 4, 5, seed=2)
+    assert np.abs(convolve_in_blocks(x, kernel)).max() > 1
+    ways = (
+        lambda x, kernel: convolve_by_products(x, kernel, 2),
+        lambda x, kernel: convolve_by_library(x, kernel, 2),
+        convolve_in_blocks,
+    )
+
+    def both(way):
+        loss = lambda x, kernel: jnp.sum(weights * way(x, kernel))  # noqa: E731
+        return way(x, kernel), *jax.grad(loss, argnums=(0, 1))(x, kernel)
+
+    first, *others = (jax.jit(both, static_argnums=0)(way) for way in ways)
+    for other in others:
+        for a, b in zip(first, other, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_constant_planes_are_as_if_they_were_built(count):
+    x, constants = normal(4, 5, 5, 2), normal(4, count, seed=1)
+    layer = ConvWithConstants(6)
+    y, variables = jax.jit(layer.init_with_output)(KEY, x, constants)
+    kernel = variables["params"]["kernel"]
+    assert kernel.shape == (3, 3, 2 + count, 6)
+    planes = np.broadcast_to(constants[:, None, None], (4, 5, 5, count))
+    built = np.concatenate([x, planes], axis=-1)
+    expected = jax.jit(convolve_by_library, static_argnums=2)(built, kernel, 1)
+    np.testing.assert_allclose(y, expected, rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("size", [6, 5])
 def test_mean_pool_counts_the_padding(size):
     x = normal(2, size, size, 3)
@@ -56,16 +102,17 @@ def test_mean_pool_counts_the_padding(size):
 
 def test_lstm_against_a_loop():
     size, batch, steps = 5, 3, 4
-    lstm, x = LSTM(size), normal(steps, batch, 7)
-    zeros, step = jnp.zeros((batch, size)), jax.jit(lstm.apply)
-    variables = jax.jit(lstm.init)(KEY, x[0], (zeros, zeros))
-    p = {name: np.asarray(leaf) for name, leaf in variables["params"].items()}
-    assert all(np.abs(leaf).max() <= 1 / np.sqrt(size) for leaf in p.values())
+    reader, lstm, x = LSTMInput(size), LSTM(size), normal(steps, batch, 7)
+    zeros = jnp.zeros((batch, size))
+    outer = jax.jit(reader.init)(KEY, x[0])
+    inner = jax.jit(lstm.init)(KEY, jnp.zeros((batch, 4 * size)), (zeros, zeros))
+    step = jax.jit(lambda x, memory: lstm.apply(inner, reader.apply(outer, x), memory))
+    p, q = (jax.device_get(variables["params"]) for variables in (outer, inner))
+    assert all(np.abs(x).max() <= 1 / np.sqrt(size) for x in (*p.values(), *q.values()))
     memory, hidden, cell = (zeros, zeros), np.zeros((batch, size)), np.zeros((batch, size))
     for t in range(steps):
-        memory = step(variables, x[t], memory)
-        gates = x[t] @ p["input_kernel"] + p["input_bias"]
-        gates = gates + hidden @ p["hidden_kernel"] + p["hidden_bias"]
+        memory = step(x[t], memory)
+        gates = x[t] @ p["kernel"] + p["bias"] + hidden @ q["kernel"] + q["bias"]
         i, f, g, o = (gates[:, k * size : (k + 1) * size] for k in range(4))
         cell = sigmoid(f) * cell + sigmoid(i) * np.tanh(g)
         hidden = sigmoid(o) * np.tanh(cell)

@@ -93,7 +93,8 @@ def test_atari_has_the_published_parameters(num_actions, prediction):
         "projector": 4_465_664,
         "predictor": 1_051_136,
     }
-    assert sum(x.size for x in jax.tree.leaves(params["prefix"]["LSTM_0"])) == 2_232_320
+    lstm = params["prefix"]["lstm_input"], params["prefix"]["lstm"]
+    assert sum(x.size for x in jax.tree.leaves(lstm)) == 2_232_320
 
 
 @pytest.mark.parametrize("kind", SMALL)

@@ -1,0 +1,48 @@
+"""Batches together against batches one after the other."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from delayzero.learning.in_training import InTraining
+from delayzero.model import ModelConfig, build_model
+
+MODEL = build_model(ModelConfig(support=10, channels=8, head=16, memory=8), (6, 6, 2), 3)
+GROUPS, BATCH = 4, 5
+
+
+def one_after_the_other(model, method, batches):
+    return jnp.stack([jnp.concatenate(jax.tree.leaves(model(method, x)), axis=-1) for x in batches])
+
+
+def together(model, method, batches):
+    return jnp.concatenate(jax.tree.leaves(model.several(method, batches)), axis=-1)
+
+
+def test_several_batches_are_as_if_one_after_the_other():
+    rng = np.random.default_rng(0)
+    observation = jnp.asarray(rng.random((BATCH, 1, 6, 6, 2)), jnp.float32)
+    actions = jnp.zeros(BATCH, jnp.int32)
+    variables = MODEL.init(jax.random.key(0), observation, actions, method="everything")
+    variables = jax.tree.map(lambda x: x + 0.1 * rng.normal(size=x.shape) ** 2, variables)
+    latents = jnp.asarray(rng.normal(size=(GROUPS, BATCH, 3, 3, 8)), jnp.float32)
+    latents = latents * (1 + jnp.arange(GROUPS)[:, None, None, None, None])
+
+    def run(way):
+        def loss(params, latents):
+            model = InTraining(MODEL, {**variables, "params": params})
+            out = [way(model, method, latents) for method in ("predict", "project")]
+            return sum(jnp.mean(jnp.sin(x)) for x in out), (out, model.variables["batch_stats"])
+
+        gradients = jax.grad(loss, argnums=(0, 1), has_aux=True)
+        return jax.device_get(jax.jit(gradients)(variables["params"], latents))
+
+    (gradient, (out, stats)), slow = run(together), run(one_after_the_other)
+    for fast, exact in zip(
+        jax.tree.leaves((gradient, out, stats)), jax.tree.leaves(slow), strict=True
+    ):
+        np.testing.assert_allclose(fast, exact, rtol=1e-3, atol=1e-5)
+    old = jax.device_get(variables["batch_stats"])
+    moved = jax.tree.map(lambda x, y: float(np.abs(x - y).max()), old, stats)
+    assert min(jax.tree.leaves((moved["prediction"], moved["projector"]))) > 1e-3
+    assert not any(jax.tree.leaves((moved["encoder"], moved["dynamics"], moved["prefix"])))
