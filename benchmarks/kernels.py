@@ -53,9 +53,15 @@ PARTS = {
 
 
 def operations(program: str) -> dict[str, str]:
-    """Where each instruction of a compiled program comes from."""
-    found = re.findall(r"^\s*(?:ROOT )?%?([\w.-]+) = .*op_name=\"([^\"]*)\"", program, re.MULTILINE)
-    return dict(found)
+    """Where each instruction of a compiled program comes from, by its name and its kernel's."""
+    found: dict[str, str] = {}
+    for line in program.splitlines():
+        instruction = re.match(r"^\s+(?:ROOT )?%?([\w.-]+) = ", line)
+        operation = re.search(r'op_name="([^"]*)"', line)
+        if instruction and operation:
+            for name in (instruction[1], re.sub(r"[.-]", "_", instruction[1])):
+                found[name] = operation[1]
+    return found
 
 
 def part_of(operation: str) -> str:
@@ -93,7 +99,7 @@ def main() -> None:
     kernels: dict[tuple[str, str], list[float]] = defaultdict(list)
     for event in events:
         took = event["dur"] / 1e3 / options.updates
-        operation = came_from.get(event.get("args", {}).get("hlo_op", ""), "")
+        operation = came_from.get(event.get("args", {}).get("hlo_op") or event["name"], "")
         parts[part_of(operation)].append(took)
         kernels[event["name"][:60], operation.split("/while/body/")[-1][-110:]].append(took)
     busy = sum(event["dur"] for event in events) / 1e3

@@ -12,7 +12,7 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jax import Array
 
-from delayzero.model.layers import Conv, Norm, ResidualBlock, mean_pool
+from delayzero.model.layers import ConvNorm, ResidualBlock, mean_pool
 from delayzero.model.parts import ImageDynamics, Perceptron, PredictionNet, PrefixNet
 from delayzero.model.scalars import Support
 from delayzero.model.world_model import WorldModel
@@ -29,8 +29,7 @@ class AtariEncoder(nn.Module):
 
     @nn.compact
     def __call__(self, x: Array, train: bool) -> Array:
-        x = Conv(32, stride=2, dtype=self.dtype)(x)
-        x = nn.relu(Norm("batch", self.dtype)(x, train))
+        x = nn.relu(ConvNorm(32, stride=2, dtype=self.dtype)(x, train))
         x = ResidualBlock(32, dtype=self.dtype)(x, train)
         x = ResidualBlock(64, stride=2, dtype=self.dtype)(x, train)
         x = ResidualBlock(64, dtype=self.dtype)(x, train)

@@ -8,7 +8,7 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jax import Array
 
-from delayzero.model.layers import Conv, Norm, ResidualBlock
+from delayzero.model.layers import ConvNorm, ResidualBlock
 from delayzero.model.parts import ImageDynamics, Perceptron, PredictionNet, PrefixNet
 from delayzero.model.scalars import Support
 from delayzero.model.world_model import WorldModel
@@ -22,10 +22,8 @@ class ConvEncoder(nn.Module):
 
     @nn.compact
     def __call__(self, x: Array, train: bool) -> Array:
-        x = Conv(self.channels // 2, dtype=self.dtype)(x)
-        x = nn.relu(Norm("batch", self.dtype)(x, train))
-        x = Conv(self.channels, stride=2, dtype=self.dtype)(x)
-        x = nn.relu(Norm("batch", self.dtype)(x, train))
+        x = nn.relu(ConvNorm(self.channels // 2, dtype=self.dtype)(x, train))
+        x = nn.relu(ConvNorm(self.channels, stride=2, dtype=self.dtype)(x, train))
         return ResidualBlock(self.channels, dtype=self.dtype)(x, train)
 
 

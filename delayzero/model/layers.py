@@ -132,36 +132,100 @@ class Conv(nn.Module):
         return y
 
 
-class ConvWithConstants(nn.Module):
-    """A 3x3 convolution of ``[B, H, W, C]`` and of ``P`` further planes that are constant each.
+class BatchNorm(nn.Module):
+    """Batch normalisation with learned scale and offset; statistics in float32.
 
-    The planes are never built: a convolution is linear, so what a plane adds is its constant times
-    an image that is the same for the whole batch. (65 channels, as many as EfficientZero's dynamics
-    has, are an odd number for a GPU: it pads them with copies.)
+    In training it uses the statistics of the batch and moves the running ones a tenth of the way
+    towards them. Unlike PyTorch, the running variance is that of the biased estimate (a difference
+    of 1/n, for n numbers per channel). Written here because flax's does not give away
+    :meth:`factors`, which convolutions take into their kernels.
     """
 
     features: int
     dtype: Any = jnp.float32
 
+    def setup(self) -> None:
+        ones, zeros, shape = nn.initializers.ones, nn.initializers.zeros, (self.features,)
+        self.scale, self.bias = self.param("scale", ones, shape), self.param("bias", zeros, shape)
+        self.mean = self.variable("batch_stats", "mean", jnp.zeros, shape)
+        self.var = self.variable("batch_stats", "var", jnp.ones, shape)
+
+    def __call__(self, x: Array, train: bool) -> Array:
+        wide = x.astype(jnp.float32)
+        if train:
+            axes = tuple(range(x.ndim - 1))
+            mean = jnp.mean(wide, axes)
+            var = jnp.maximum(jnp.mean(jnp.square(wide), axes) - jnp.square(mean), 0)
+            for running, new in ((self.mean, mean), (self.var, var)):
+                running.value = MOMENTUM * running.value + (1 - MOMENTUM) * new
+            factor, offset = self._factors(mean, var)
+        else:
+            factor, offset = self.factors()
+        return (wide * factor + offset).astype(self.dtype)
+
+    def factors(self) -> tuple[Array, Array]:
+        """Outside training it is a factor and an offset for each channel, ``[C]`` both."""
+        return self._factors(self.mean.value, self.var.value)
+
+    def _factors(self, mean: Array, var: Array) -> tuple[Array, Array]:
+        factor = self.scale * jax.lax.rsqrt(var + 1e-5)
+        return factor, self.bias - mean * factor
+
+
+class ConvNorm(nn.Module):
+    """A 3x3 convolution of ``[B, H, W, C]``, then batch normalisation.
+
+    Outside training the normalisation's factor is in the kernel, so that only an offset is left of
+    it, which GPUs add within the convolution.
+    """
+
+    features: int
+    stride: int = 1
+    dtype: Any = jnp.float32
+
     @nn.compact
-    def __call__(self, x: Array, constants: Array) -> Array:
-        """Args: x: ``[B, H, W, C]``; constants: ``[B, P]``."""
-        (_, height, width, channels), count = x.shape, constants.shape[-1]
-        kernel = new_kernel(self, 3, channels + count, self.features).astype(self.dtype)
-        ones = jnp.eye(count, dtype=self.dtype)[:, None, None]
-        planes = jnp.broadcast_to(ones, (count, height, width, count))
-        images = convolve(planes, kernel[:, :, channels:])
-        added = jnp.einsum("bp,phwf->bhwf", constants.astype(self.dtype), images)
-        return convolve(x.astype(self.dtype), kernel[:, :, :channels]) + added
+    def __call__(self, x: Array, train: bool, constants: Array | None = None) -> Array:
+        """The normalised convolution of an image, and of planes that are constant each.
+
+        Args:
+            x: ``[B, H, W, C]``.
+            train: Whether to normalise by the batch.
+            constants: Of further planes, ``[B, P]``.
+        """
+        channels = x.shape[-1]
+        planes = 0 if constants is None else constants.shape[-1]
+        kernel = new_kernel(self, 3, channels + planes, self.features)
+        norm = BatchNorm(self.features, self.dtype)
+        if not train:
+            factor, offset = norm.factors()
+            kernel = kernel * factor
+        kernel = kernel.astype(self.dtype)
+        y = convolve(x.astype(self.dtype), kernel[:, :, :channels], self.stride)
+        if constants is not None:
+            y = y + convolve_constants(constants.astype(self.dtype), kernel[:, :, channels:], y)
+        return norm(y, train) if train else y + offset.astype(self.dtype)
+
+
+def convolve_constants(constants: Array, kernel: Array, like: Array) -> Array:
+    """The convolution of planes that are constant each, without building them.
+
+    A convolution is linear, so what a plane adds is its constant times an image that is the same
+    for the whole batch. (With EfficientZero's plane for the action there would be 65 channels, an
+    odd number for a GPU: it pads them, with copies.)
+
+    Args:
+        constants: ``[B, P]``.
+        kernel: ``[3, 3, P, F]``.
+        like: An array of the result's shape, ``[B, H, W, F]``.
+    """
+    count, (height, width) = constants.shape[-1], like.shape[1:3]
+    ones = jnp.eye(count, dtype=constants.dtype)[:, None, None]
+    images = convolve(jnp.broadcast_to(ones, (count, height, width, count)), kernel)
+    return jnp.einsum("bp,phwf->bhwf", constants, images)
 
 
 class Norm(nn.Module):
-    """Batch or layer normalisation with learned scale and offset; statistics in float32.
-
-    Batch normalisation in training uses the statistics of the batch and moves the running ones a
-    tenth of the way towards them. Unlike PyTorch, the running variance is that of the biased
-    estimate (a difference of 1/n, for n numbers per channel).
-    """
+    """Batch or layer normalisation with learned scale and offset; statistics in float32."""
 
     kind: NormKind
     dtype: Any = jnp.float32
@@ -171,8 +235,7 @@ class Norm(nn.Module):
         if self.kind == "layer":
             y: Array = nn.LayerNorm(epsilon=1e-5, dtype=self.dtype)(x)
         else:
-            running = not train
-            y = nn.BatchNorm(running, momentum=MOMENTUM, epsilon=1e-5, dtype=self.dtype)(x)
+            y = BatchNorm(x.shape[-1], self.dtype)(x, train)
         return y
 
 
@@ -189,10 +252,8 @@ class ResidualBlock(nn.Module):
 
     @nn.compact
     def __call__(self, x: Array, train: bool) -> Array:
-        y = Conv(self.features, stride=self.stride, dtype=self.dtype)(x)
-        y = nn.relu(Norm("batch", self.dtype)(y, train))
-        y = Conv(self.features, dtype=self.dtype)(y)
-        y = Norm("batch", self.dtype)(y, train)
+        y = nn.relu(ConvNorm(self.features, self.stride, self.dtype)(x, train))
+        y = ConvNorm(self.features, dtype=self.dtype)(y, train)
         if self.stride > 1:
             x = Conv(self.features, stride=self.stride, dtype=self.dtype)(x)
         return nn.relu(x + y)

@@ -15,7 +15,7 @@ from jax import Array
 from delayzero.model.layers import (
     LSTM,
     Conv,
-    ConvWithConstants,
+    ConvNorm,
     Linear,
     LSTMInput,
     Memory,
@@ -193,8 +193,8 @@ class ImageDynamics(nn.Module):
             code = (action / self.num_actions)[:, None]
         else:
             code = jax.nn.one_hot(action, self.num_actions)
-        x = ConvWithConstants(latent.shape[-1], dtype=self.dtype)(latent, code)
-        x = nn.relu(Norm("batch", self.dtype)(x, train) + latent)
+        x = ConvNorm(latent.shape[-1], dtype=self.dtype)(latent, train, code)
+        x = nn.relu(x + latent)
         for _ in range(self.blocks):
             x = ResidualBlock(x.shape[-1], dtype=self.dtype)(x, train)
         return x

@@ -5,14 +5,16 @@ import pytest
 
 from delayzero.model.layers import (
     LSTM,
+    BatchNorm,
     Conv,
-    ConvWithConstants,
+    ConvNorm,
     Linear,
     LSTMInput,
     Norm,
     ResidualBlock,
     convolve_by_library,
     convolve_by_products,
+    convolve_constants,
     convolve_in_blocks,
     mean_pool,
 )
@@ -78,10 +80,9 @@ def test_ways_to_convolve_agree_in_value_and_gradient(channels):
 @pytest.mark.parametrize("count", [1, 3])
 def test_constant_planes_are_as_if_they_were_built(count):
     x, constants = normal(4, 5, 5, 2), normal(4, count, seed=1)
-    layer = ConvWithConstants(6)
-    y, variables = jax.jit(layer.init_with_output)(KEY, x, constants)
-    kernel = variables["params"]["kernel"]
-    assert kernel.shape == (3, 3, 2 + count, 6)
+    kernel = normal(3, 3, 2 + count, 6, seed=2)
+    y = jax.jit(convolve_by_library, static_argnums=2)(x, kernel[:, :, :2], 1)
+    y = y + jax.jit(convolve_constants)(constants, kernel[:, :, 2:], y)
     planes = np.broadcast_to(constants[:, None, None], (4, 5, 5, count))
     built = np.concatenate([x, planes], axis=-1)
     expected = jax.jit(convolve_by_library, static_argnums=2)(built, kernel, 1)
@@ -143,6 +144,32 @@ def test_batch_norm_keeps_running_statistics_like_torch():
     np.testing.assert_allclose(y, expected, rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.parametrize("planes", [0, 2])
+def test_a_normalised_convolution_is_a_convolution_and_its_normalisation(planes):
+    x = normal(4, 6, 6, 3)
+    constants = normal(4, planes, seed=1) if planes else None
+    layer = ConvNorm(5)
+    variables = jax.jit(layer.init, static_argnums=2)(KEY, x, False, constants)
+    variables = jax.tree.map(lambda v: v + 0.1 * normal(*v.shape, seed=2) ** 2, variables)
+    kernel = variables["params"]["kernel"]
+    built = x
+    if constants is not None:
+        shown = np.broadcast_to(constants[:, None, None], (4, 6, 6, planes))
+        built = np.concatenate([x, shown], axis=-1)
+    plain = jax.jit(convolve_by_library, static_argnums=2)(built, kernel, 1)
+    inner = {name: variables[name]["BatchNorm_0"] for name in ("params", "batch_stats")}
+    norm = BatchNorm(5)
+    for train in (False, True):
+        run = jax.jit(
+            lambda v, m, *rest: m.apply(v, *rest, mutable=["batch_stats"]), static_argnums=(1, 3)
+        )
+        y, changed = run(variables, layer, x, train, constants)
+        expected, stats = run(inner, norm, plain, train)
+        np.testing.assert_allclose(y, expected, rtol=1e-3, atol=1e-4)
+        moved = changed["batch_stats"]["BatchNorm_0"]
+        np.testing.assert_allclose(moved["var"], stats["batch_stats"]["var"], rtol=1e-4)
+
+
 def test_layer_norm_ignores_train():
     x = normal(3, 8)
     norm = Norm("layer")
@@ -163,5 +190,5 @@ def test_residual_block_adds_its_input_or_a_convolution_of_it():
     y, variables = jax.eval_shape(lambda key: strided.init_with_output(key, x, False), KEY)
     assert y.shape == (2, 2, 2, 5)
     assert {name for name in variables["params"] if name.startswith("Conv")} == {
-        "Conv_0", "Conv_1", "Conv_2",
+        "ConvNorm_0", "ConvNorm_1", "Conv_0",
     }  # fmt: skip

@@ -201,7 +201,7 @@ def test_each_call_updates_the_statistics_in_turn():
 
         model = build("conv").clone(train=True)
         _, changed = jax.jit(nn.apply(run, model, mutable=["batch_stats"]))(fresh("conv"))
-        return np.asarray(changed["batch_stats"]["dynamics"]["Norm_0"]["BatchNorm_0"]["mean"])
+        return np.asarray(changed["batch_stats"]["dynamics"]["ConvNorm_0"]["BatchNorm_0"]["mean"])
 
     np.testing.assert_allclose(calls(2), 1.9 * calls(1), rtol=1e-4, atol=1e-6)
 
