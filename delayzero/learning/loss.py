@@ -43,7 +43,8 @@ def unroll_model(model: InTraining, batch: Batch, horizon: int) -> Unrolled:
 
     The gradient into each imagined latent is halved. The prefix memory starts again from zero
     every ``horizon`` steps. Real latents for the consistency loss are encoded in one call, with
-    the same weights, and get no gradient. Only the dynamics and the prefix memory run step by step.
+    the same weights, as they are when the agent acts, and get no gradient. Only the dynamics and
+    the prefix memory run step by step.
     """
     steps, queue = batch.action.shape[1], batch.queue
     latents = [model("represent", batch.observation, None if queue is None else queue[:, 0])]
@@ -126,7 +127,7 @@ def _following_projections(model: InTraining, batch: Batch) -> Array:
     queue = batch.queue
     if queue is not None:
         queue = queue[:, 1:].swapaxes(0, 1).reshape(steps * size, -1)
-    latents = model("represent", stacks.reshape(-1, *stacks.shape[2:]), queue)
+    latents = model.as_acting("represent", stacks.reshape(-1, *stacks.shape[2:]), queue)
     projections: Array = model("project", latents).astype(jnp.float32)
     return jax.lax.stop_gradient(projections.reshape(steps, size, -1))
 
