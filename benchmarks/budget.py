@@ -26,16 +26,14 @@ from delayzero.training.config import TrainConfig
 from delayzero.training.environments import Environments
 from delayzero.training.presets import compose
 from delayzero.training.programs import Programs
-from delayzero.training.system import Spaces, System, build_system
+from delayzero.training.system import Spaces, build_system
 
 
-def sweep_chunks(system: System) -> float:
-    """Chunks that the sweeps of a whole run search."""
-    config = system.config
+def mean_stored(config: TrainConfig) -> float:
+    """Positions that the replay holds, on average over the updates of a whole run."""
     playing = config.total_updates - config.tail_updates
-    mean_stored = (config.random_interactions + config.interactions) / 2
-    positions = playing * mean_stored + config.tail_updates * config.interactions
-    return positions / config.reanalysis.sweep_updates / system.sweep_roots
+    grown = playing * (config.random_interactions + config.interactions) / 2
+    return (grown + config.tail_updates * config.interactions) / config.total_updates
 
 
 class Slice:
@@ -77,6 +75,11 @@ class Slice:
         )
         return self.position
 
+    def encode(self) -> Any:
+        """The latents of everything that is stored."""
+        self.replay = self.programs.encode(self.learner, self.replay)
+        return self.replay.length
+
 
 def seconds(call: Callable[[], Any], repeats: int) -> float:
     """The mean time of a call, after one that does not count."""
@@ -111,8 +114,15 @@ def main() -> None:
     figures = {"round_milliseconds": play * 1e3, "update_milliseconds": update * 1e3}
     if piece.programs.sweep is not None:
         sweep = seconds(lambda: piece.sweep(options.chunks), options.repeats) / options.chunks
-        split["sweeping"] = sweep_chunks(piece.system) * sweep
+        passes = config.total_updates / config.reanalysis.sweep_updates
+        split["sweeping"] = passes * mean_stored(config) / piece.system.sweep_roots * sweep
         figures["sweep_milliseconds"] = sweep * 1e3
+    period = config.learner.latent_period
+    if piece.programs.encode is not None and period is not None:
+        stored = float(piece.replay.length) * config.envs
+        encode = seconds(piece.encode, options.repeats) / stored
+        split["encoding"] = mean_stored(config) * config.total_updates / period * encode
+        figures["encode_milliseconds"] = encode * piece.system.sweep_roots * 1e3
     stats = jax.devices()[0].memory_stats() or {}
     report(
         "budget",

@@ -1,5 +1,6 @@
 """The agents in the loop: what they store, what they see, and that nothing else differs."""
 
+import functools
 import json
 from dataclasses import replace
 
@@ -10,6 +11,7 @@ import pytest
 from delayzero.agents import AGENTS
 from delayzero.arguments import UsageError
 from delayzero.evaluation.episodes import Evaluator
+from delayzero.learning.reanalysis import with_all_encoded
 from delayzero.training import loop
 from delayzero.training.system import Spaces, build_system, make_training_env
 from delayzero.training.weights import load_weights
@@ -21,6 +23,7 @@ from .small import (
     equal_trees,
     small,
     stored,
+    trainer,
 )
 from .test_collector import play
 
@@ -42,6 +45,7 @@ def test_dez_without_delay_is_efficientzero_bit_for_bit(tmp_path):
 @pytest.mark.parametrize("agent", ["dez", pytest.param("augmented", marks=pytest.mark.slow)])
 def test_a_run_under_delay_goes_on_as_if_it_had_never_stopped(agent, tmp_path, monkeypatch):
     config = small(tmp_path / "whole", agent=agent, delay="walk:3")
+    config = replace(config, learner=replace(config.learner, latent_period=8))
     assert loop.train(config, ["test"]).finished
     broken = replace(config, folder=str(tmp_path / "broken"), checkpoint_minutes=1e-9)
     crash_after(monkeypatch, 30)
@@ -49,6 +53,25 @@ def test_a_run_under_delay_goes_on_as_if_it_had_never_stopped(agent, tmp_path, m
         loop.train(broken, ["test"])
     assert loop.train(broken, ["test"]).finished
     assert_same_runs(tmp_path / "whole", tmp_path / "broken")
+
+
+def test_latents_are_encoded_again_when_they_are_due(tmp_path):
+    config = small(tmp_path / "run", agent="dez", delay="walk:3")
+    config = replace(config, learner=replace(config.learner, latent_period=8))
+    run = trainer(config)
+    run.run()
+    system, replay = run._system, run.replay
+    assert run.updates % 8 == 6
+    encode = functools.partial(with_all_encoded, system.planner.model, roots=24, stack=config.stack)
+    newest = jax.jit(encode)(run.learner.variables, replay)
+    rows = min(int(replay.length), replay.rows)
+    latents, wanted = (np.asarray(x.latents)[:rows] for x in (replay, newest))
+    assert np.std(latents) > 0.1
+    age = np.abs(latents - wanted).mean()
+    assert 1e-4 < age < np.std(latents), "of weights a few updates old"
+    fresh = small(tmp_path / "other", agent="dez", delay="walk:3")
+    assert build_system(fresh, system.spaces).latent is None
+    run.close()
 
 
 @pytest.mark.parametrize("agent", SEARCHING)
