@@ -74,7 +74,7 @@ def atari(config: TrainConfig) -> TrainConfig:
         log_every=2000,
         evaluate_max_steps=3000,
         search=replace(config.search, dirichlet_fraction=0.25, q_floor=0.1),
-        learner=replace(LearnerConfig(), drop_at=0.7, latent_period=250),
+        learner=replace(LearnerConfig(), drop_at=0.7),
         reanalysis=ReanalysisConfig(),
         q=replace(
             config.q, learning_rate=1e-4, target_period=250, epsilon_end=0.001, epsilon_share=0.1
@@ -99,7 +99,6 @@ def atari_paper(config: TrainConfig) -> TrainConfig:
             warmup=2300,
             drop_at=102_300 / 150_000,
             target_period=200,
-            latent_period=None,
         ),
         reanalysis=replace(base.reanalysis, mode="batch"),
     )
