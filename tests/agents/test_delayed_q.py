@@ -15,7 +15,7 @@ from delayzero.delays import DelayedExecutionVector
 from delayzero.envs.atari import Atari
 from delayzero.envs.foresight import ForeseeingAtari
 from delayzero.learning.config import QConfig
-from delayzero.model import ImageQModel
+from delayzero.model import AtariQModel
 from delayzero.planning import SearchResult
 
 ACTIONS, NOTHING = 4, 4
@@ -165,7 +165,7 @@ def test_with_an_emulator_it_sees_what_its_action_will_meet():
 
 
 def test_images_take_random_first_queues_and_no_roll():
-    model = ImageQModel(ACTIONS)
+    model = AtariQModel(ACTIONS)
     agent = DelayedQAgent(model, CONFIG)
     stack = jnp.zeros((2, 4, 36, 36, 3), jnp.uint8)
     variables = jax.jit(model.init, static_argnames="method")(
