@@ -70,16 +70,17 @@ class DelayedQAgent:
     ) -> Array:
         """See :class:`~delayzero.agents.acting.Agent`.
 
-        With the least noise while exploring; at random, as in the paper, without a forward model.
+        With the least noise while exploring; one action at a time without a forward model.
         """
-        if isinstance(self.model, AtariQModel):
-            return jax.random.randint(key, (stack.shape[0], length), 0, self.num_actions)
         random = jnp.float32(self.config.epsilon_end if explore else 0.0)
 
-        def choose(bound: QModel, stack: Array, key: Array) -> Array:
+        def choose(bound: QModel | AtariQModel, stack: Array, key: Array) -> Array:
             best = jnp.argmax(bound.values(stack), axis=1)
             return _with_noise(key, best, random, self.num_actions)
 
+        if isinstance(self.model, AtariQModel):
+            assert length == 1, "without a forward model only the next action can be planned"
+            return choose(self.model.bind(variables), stack, key)[:, None]
         return plan_queue(self.model, variables, key, as_floats(stack), length, choose)
 
 
