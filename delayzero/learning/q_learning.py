@@ -1,14 +1,7 @@
 """The learner of Delayed-Q: double Q-learning on what really ran, and a forward model.
 
-Differences from Derman et al. (2021), "Acting in Delayed Environments with Non-Stationary Markov
-Policies":
-
-1. Any delay, not a constant one: transitions hold the action that ran, whatever its delay was.
-2. Transitions of an episode's first queue are learned from too: they happened.
-3. For vectors: values are dueling, normalised by layer, and their targets double; the forward
-   model learns changes of the observation from one-hot actions, weighted by their usual size.
-4. Each network's gradient is clipped by its whole norm, not by each variable's; the learning rate
-   falls to a tenth.
+After Derman et al. (2021), "Acting in Delayed Environments with Non-Stationary Markov Policies".
+All differences from it are listed in ``docs/agents.md``, under Delayed-Q.
 """
 
 from __future__ import annotations
