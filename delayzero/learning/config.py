@@ -102,7 +102,8 @@ class QConfig:
     """Delayed-Q: what it learns with, and how it explores."""
 
     width: int = 256
-    """The size of the hidden layers."""
+    """The size of the hidden layers (Atari: as published); small images have an eighth of it as
+    channels."""
     learning_rate: float = 1e-3
     """Of the Q-network; it falls to a tenth with the last update."""
     forward_learning_rate: float = 3e-3
