@@ -82,6 +82,12 @@ def train(config: TrainConfig, command: Sequence[str]) -> Outcome:
             _say(f"{folder.path} is finished; its result is in {folder.result}")
             return Outcome(True, folder.path)
         folder.open(config, command)
+        if system.kind.rolls and config.max_delay > config.learner.unroll:
+            _say(
+                f"the model is rolled through up to {config.max_delay} actions and trained for "
+                f"{config.learner.unroll}: --learner.unroll {config.max_delay} trains it so far, "
+                "for more time"
+            )
         trainer = Trainer(system, env, folder)
         try:
             return Outcome(trainer.run(), folder.path)

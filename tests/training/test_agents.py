@@ -18,6 +18,7 @@ from delayzero.training.weights import load_weights
 
 from .small import (
     Crash,
+    NotCompiled,
     assert_same_runs,
     crash_after,
     equal_trees,
@@ -127,6 +128,13 @@ def trained(tmp_path_factory):
     config = small(folder, agent="dez", delay="walk:3", prediction_rows=20)
     assert loop.train(config, ["test"]).finished
     return folder
+
+
+@pytest.mark.parametrize(("agent", "told"), [("dez", True), ("oblivious", False)])
+def test_rolling_further_than_training_is_told(agent, told, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(loop, "Programs", NotCompiled)
+    loop.train(small(tmp_path / "run", agent=agent, delay="constant:4"), ["test"])
+    assert ("--learner.unroll 4 trains it so far" in capsys.readouterr().err) == told
 
 
 def test_a_run_can_be_evaluated_under_another_law(trained):
