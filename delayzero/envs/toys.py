@@ -1,6 +1,7 @@
 """Environments so small that an agent which learns at all must solve them.
 
-They are registered as ``delayzero/Identity-v0`` and ``delayzero/TwoStepBandit-v0``.
+They are registered as ``delayzero/Identity-v0``, ``delayzero/TwoStepBandit-v0`` and
+``delayzero/Wheel-v0``, which needs foresight under delay.
 """
 
 from __future__ import annotations
@@ -90,6 +91,41 @@ class TwoStepBandit(gym.Env[Vector, np.int64]):
             return one_hot(self._state, 3), 0.2 if action == 0 else 0.0, False, False, {}
         reward = float(self._state == 2 and action == 0)
         return np.zeros(3, np.float32), reward, True, False, {}
+
+
+class Wheel(gym.Env[Vector, np.int64]):
+    """Every action turns a wheel, and the right one depends on where the wheel is when it runs.
+
+    At place s of 5 action s % 3 gives 1, others 0; action a turns the wheel by 1 + a places. A
+    perfect episode gives 12, a random one 4 on average. Under delay an agent must know where the
+    actions under way will have turned the wheel; one that answers the place it sees is no better
+    than chance. Observations are one-hot, ``[5]``; the first place is random.
+    """
+
+    metadata = {"render_modes": []}  # noqa: RUF012
+    places = 5
+    length = 12
+
+    def __init__(self) -> None:
+        self.action_space = spaces.Discrete(3)
+        self.observation_space = spaces.Box(0.0, 1.0, (self.places,), np.float32)
+        self._place = 0
+        self._time = 0
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Vector, dict[str, Any]]:
+        """Begin an episode of 12 turns anywhere."""
+        super().reset(seed=seed)
+        self._place, self._time = int(self.np_random.integers(self.places)), 0
+        return one_hot(self._place, self.places), {}
+
+    def step(self, action: np.int64) -> tuple[Vector, float, bool, bool, dict[str, Any]]:
+        """Answer the place, and turn."""
+        reward = float(action == self._place % 3)
+        self._place = (self._place + 1 + int(action)) % self.places
+        self._time += 1
+        return one_hot(self._place, self.places), reward, self._time == self.length, False, {}
 
 
 def one_hot(index: int, size: int) -> Vector:

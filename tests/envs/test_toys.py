@@ -4,9 +4,10 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 import delayzero.envs  # noqa: F401
+from delayzero.delays import DelayedExecution
 
 
-@pytest.mark.parametrize("name", ["Identity", "TwoStepBandit"])
+@pytest.mark.parametrize("name", ["Identity", "TwoStepBandit", "Wheel"])
 def test_checker_passes(name):
     check_env(gym.make(f"delayzero/{name}-v0").unwrapped)
 
@@ -50,3 +51,27 @@ def test_two_step_bandit_shows_its_state():
     np.testing.assert_array_equal(env.reset(seed=0)[0], [1, 0, 0])
     np.testing.assert_array_equal(env.step(1)[0], [0, 0, 1])
     np.testing.assert_array_equal(env.step(1)[0], [0, 0, 0])
+
+
+def test_the_wheel_turns_by_what_ran():
+    assert returns("Wheel", lambda observation: observation.argmax() % 3) == 12
+    rng = np.random.default_rng(0)
+    assert 3 < returns("Wheel", lambda _: rng.integers(3), 200) < 5
+    env = gym.make("delayzero/Wheel-v0")
+    place = env.reset(seed=3)[0].argmax()
+    for action in (0, 1, 2, 2):
+        place = (place + 1 + action) % 5
+        assert env.step(action)[0].argmax() == place
+
+
+def test_under_delay_the_place_that_is_seen_is_no_guide():
+    env = DelayedExecution(gym.make("delayzero/Wheel-v0"), "constant:2")
+    scores = []
+    for seed in range(100):
+        observation, _ = env.reset(seed=seed)
+        ended, score = False, 0.0
+        while not ended:
+            observation, reward, ended, *_ = env.step(observation.argmax() % 3)
+            score += reward
+        scores.append(score)
+    assert np.mean(scores) < 7

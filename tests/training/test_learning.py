@@ -1,6 +1,7 @@
 """Problems so small that an agent which learns at all must solve them."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -52,3 +53,12 @@ def test_toys_are_solved(env, interactions, enough, tmp_path):
     result = json.loads((tmp_path / "run" / "result.json").read_text())
     assert result["score"] >= enough
     assert result["updates"] == 1.5 * (interactions - 200)
+
+
+@pytest.mark.parametrize(("agent", "low", "high"), [("dez", 11, 12), ("oblivious-executed", 0, 8)])
+def test_under_delay_only_foresight_solves_the_wheel(agent, low, high, tmp_path):
+    config = quick("delayzero/Wheel-v0", 1500, tmp_path / "run")
+    config = replace(config, agent=agent, delay="walk:2")
+    assert train(config, ["delayzero", "train"]).finished
+    result = json.loads((tmp_path / "run" / "result.json").read_text())
+    assert low <= result["score"] <= high
