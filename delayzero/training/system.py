@@ -159,7 +159,8 @@ def build_system(config: TrainConfig, spaces: Spaces) -> System:
     kind = AGENTS[config.agent]
     if not kind.searches:
         return _delayed_q(config, spaces)
-    model = build_model(config.model, spaces.shape, spaces.num_actions, sees_queue=kind.sees_queue)
+    queue = config.max_delay if kind.sees_queue else 0
+    model = build_model(config.model, spaces.shape, spaces.num_actions, sees_queue=queue > 0)
     planner = Planner(
         model=model,
         config=config.search.resolved(spaces.num_actions),
@@ -175,7 +176,6 @@ def build_system(config: TrainConfig, spaces: Spaces) -> System:
         total_updates=max(1, config.total_updates),
         augment=_augments(config, spaces),
     )
-    queue = config.max_delay if kind.sees_queue else 0
     agent = PlanningAgent(planner, rolls=kind.rolls, queue=queue)
     return System(config, spaces, kind, agent, learner)
 

@@ -27,16 +27,24 @@ from .test_collector import play
 SEARCHING = [name for name, kind in AGENTS.items() if kind.has_model]
 
 
-def test_dez_without_delay_is_efficientzero_bit_for_bit(tmp_path):
-    """One runs without any delay wrapper, the other through it, and rolls."""
-    for agent in ("undelayed", "dez"):
-        config = small(tmp_path / agent, agent=agent, delay="constant:0")
-        assert loop.train(config, ["test"]).finished
+@pytest.fixture(scope="module")
+def undelayed(tmp_path_factory, compile_cache):
+    """The folder of a run without any delay wrapper."""
+    folder = tmp_path_factory.mktemp("undelayed") / "run"
+    assert loop.train(small(folder, agent="undelayed"), ["test"]).finished
+    return folder
+
+
+@pytest.mark.parametrize("agent", ["dez", "augmented"])
+def test_without_delay_it_is_efficientzero_bit_for_bit(agent, undelayed, tmp_path):
+    """It runs through the delay wrapper; one rolls, the other observes its queue."""
+    folder = tmp_path / "run"
+    assert loop.train(small(folder, agent=agent, delay="constant:0"), ["test"]).finished
     for part in ("learner", "replay"):
-        assert equal_trees(stored(tmp_path / "dez", part), stored(tmp_path / "undelayed", part))
-    scores = [json.loads((tmp_path / a / "result.json").read_text()) for a in ("dez", "undelayed")]
-    assert scores[0]["scores"] == scores[1]["scores"]
-    assert (scores[0]["delay"], scores[1]["delay"]) == ("constant:0", None)
+        assert equal_trees(stored(folder, part), stored(undelayed, part))
+    mine, other = (json.loads((f / "result.json").read_text()) for f in (folder, undelayed))
+    assert mine["scores"] == other["scores"]
+    assert (mine["delay"], other["delay"]) == ("constant:0", None)
 
 
 @pytest.mark.parametrize("agent", ["dez", pytest.param("augmented", marks=pytest.mark.slow)])
