@@ -111,7 +111,7 @@ def _draw_delays(
     axes: Axes, results: Sequence[AgentResult], delay: str, laws: Sequence[str]
 ) -> None:
     """The law of training stands apart on the right; the bound is a line across."""
-    shown = [result for result in results if result.by_delay]
+    shown = [result for result in results if AGENTS[result.agent].delayed]
     apart = len(laws) + 0.4
     axes.axvspan(apart - 0.5, apart + 0.5, color=PALE, linewidth=0)
     for place, result in enumerate(shown):
@@ -125,7 +125,7 @@ def _draw_delays(
         _draw_estimates(axes, points, colour, "o-", result.agent)
         _draw_estimates(axes, [(apart + shift, result.estimate)], colour, "D", None)
     for result in results:
-        if not result.by_delay:
+        if not AGENTS[result.agent].delayed:
             axes.axhline(
                 result.estimate.iqm,
                 color=COLOURS[result.agent],

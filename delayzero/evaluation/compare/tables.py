@@ -32,7 +32,7 @@ def delay_table(results: Sequence[AgentResult], laws: Sequence[str]) -> str:
     """The IQM of each agent under each law; a dash where it was not evaluated."""
     rows: list[tuple[str, ...]] = [("agent", *laws)]
     for result in results:
-        if result.by_delay:
+        if AGENTS[result.agent].delayed:
             found = [result.by_delay.get(law) for law in laws]
             cells = ["-" if estimate is None else f"{estimate.iqm:.1f}" for estimate in found]
             rows.append((result.agent, *cells))

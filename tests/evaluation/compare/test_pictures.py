@@ -60,6 +60,16 @@ def test_the_law_of_training_stands_beside_the_others(results):
     assert set(drawn["undelayed"]) == {500}
 
 
+def test_an_agent_without_other_laws_is_shown_at_that_of_training(results):
+    axes = delays_picture([*results, made_up("oblivious", 1, 3, by_delay={})], "walk:5", LAWS).axes[
+        0
+    ]
+    assert labels(axes) == ["dez", "augmented", "oblivious", "undelayed"]
+    places = {float(line.get_xdata()[0]) for line in axes.lines if list(line.get_ydata()) == [2]}
+    assert len(places) == 1
+    assert places.pop() > len(LAWS) - 0.5
+
+
 def test_only_agents_with_a_model_have_errors(results):
     figure = prediction_picture(results)
     assert [len(axes.lines) for axes in figure.axes] == [2, 2, 2]

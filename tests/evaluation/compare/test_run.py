@@ -139,6 +139,13 @@ def test_the_laws_of_the_evaluation(tmp_path):
     assert plan.laws_of("undelayed") == []
 
 
+def test_a_constant_law_shows_no_other_queues_than_full_ones(tmp_path):
+    laws = ("constant:0", "constant:2", "constant:3", "uniform:0-2")
+    plan = Plan(tmp_path, delay="constant:2", laws=laws)
+    assert plan.laws_of("augmented") == ["constant:2"]
+    assert plan.laws_of("dez") == list(laws)
+
+
 def test_the_last_evaluation_on_the_way_is_before_the_end(tmp_path):
     config = Plan(tmp_path).config("dez", 0)
     evaluations = config.interactions // config.evaluate_every

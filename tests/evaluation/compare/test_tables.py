@@ -18,13 +18,15 @@ def test_a_law_that_an_agent_was_not_evaluated_under_is_a_dash():
     results = [
         made_up("dez", 1, 2, by_delay=laws),
         made_up("augmented", 1, 2),
+        made_up("oblivious", 1, 2, by_delay={}),
         made_up("undelayed", 1, 2, by_delay={}),
     ]
     rows = [line.split() for line in delay_table(results, list(laws)).splitlines()]
     assert rows[0] == ["agent", "constant:0", "constant:9"]
     assert rows[1] == ["dez", "10.0", "4.0"]
     assert rows[2] == ["augmented", "1.5", "-"]
-    assert len(rows) == 3
+    assert rows[3] == ["oblivious", "-", "-"]
+    assert len(rows) == 4
 
 
 def test_ahead_of_all():
