@@ -58,6 +58,8 @@ class Step(NamedTuple):
     terminated: Mask
     truncated: Mask
     life_lost: Mask
+    planned: NDArray[np.int32] | None
+    """The first queues of the episodes that begin here, ``[N, M]``; None if none does."""
 
 
 class Player:
@@ -143,8 +145,9 @@ class Player:
         """
         key = jax.random.fold_in(self._key, self._time)
         observation, first, final = self._observation, self._first, self._final
+        planned = None
         if self.max_delay and first.any():
-            self._begin_queues(variables, key, at_random)
+            planned = self._begin_queues(variables, key, at_random)
         queue, delay = self._queue, self._delay
         self._stack, found = self._act(
             variables,
@@ -174,6 +177,7 @@ class Player:
             terminated=np.array(outcome.terminated),
             truncated=np.array(outcome.truncated),
             life_lost=np.array(info.get("life_lost", np.zeros_like(final))),
+            planned=planned,
         )
         endings = self._count(step)
         self._know(info)
@@ -203,8 +207,8 @@ class Player:
         self._delay = np.array(state["delay"])
         self._time = int(state["time"])
 
-    def _begin_queues(self, variables: Any, key: Array, at_random: bool) -> None:
-        """Fill the queues of episodes that begin."""
+    def _begin_queues(self, variables: Any, key: Array, at_random: bool) -> NDArray[np.int32]:
+        """Fill the queues of episodes that begin; what was planned for all, ``[N, M]``."""
         assert self._delayed is not None
         planned = self._plan(
             variables,
@@ -213,8 +217,10 @@ class Player:
             jax.random.fold_in(key, FOR_QUEUES),
             at_random=at_random,
         )
-        _, info = self._delayed.set_initial_actions(np.asarray(planned), self._first)
+        queues = np.asarray(planned, np.int32)
+        _, info = self._delayed.set_initial_actions(queues, self._first)
         self._know(info)
+        return queues
 
     def _foreseen(self, queue: NDArray[np.int32]) -> tuple[Any, Any] | None:
         """What the actions under way lead to, for an agent that is told."""

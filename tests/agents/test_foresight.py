@@ -132,9 +132,8 @@ def test_the_first_queue_follows_the_policy_along_its_own_way():
 
 @pytest.mark.parametrize("law", [None, "constant:0", "constant:3", "walk:4", "uniform:0-4"])
 def test_the_audit_finds_nothing_wrong(law):
-    rows, longest = played(law), {None: 0, "constant:0": 0, "constant:3": 3}.get(law, 4)
-    audit = Audit(ENVS, longest, ACTIONS)
-    for row in rows:
+    audit = Audit(ENVS, ACTIONS)
+    for row in played(law):
         audit.check(row)
 
 
@@ -142,7 +141,7 @@ def test_the_audit_finds_nothing_wrong(law):
 def test_the_audit_finds_what_is_wrong(field):
     rows, wrong = played("walk:4"), 0
     for t in range(20, 40):
-        audit = Audit(ENVS, 4, ACTIONS)
+        audit = Audit(ENVS, ACTIONS)
         value = np.array(getattr(rows[t], field))
         if rows[t].final[1] or (field == "queue" and rows[t].delay[1] == 0):
             continue
@@ -157,6 +156,17 @@ def test_the_audit_finds_what_is_wrong(field):
         else:
             assert field in ("decided", "delay"), "a dropped decision may be anything"
     assert wrong > 8
+
+
+def test_the_audit_finds_first_queues_that_are_not_those_planned(monkeypatch):
+    set_them = DelayedExecutionVector.set_initial_actions
+
+    def wrong(self, actions, where):
+        return set_them(self, (actions + 1) % ACTIONS, where)
+
+    monkeypatch.setattr(DelayedExecutionVector, "set_initial_actions", wrong)
+    with pytest.raises(MisalignedError, match="step 0 of its episode: the queue is"):
+        Audit(ENVS, ACTIONS).check(played("constant:3", steps=1)[0])
 
 
 def test_a_players_state_goes_on_exactly():
