@@ -19,8 +19,8 @@ from delayzero.envs.recording import StepOutcome
 from delayzero.planning import SearchResult
 
 Mask = NDArray[np.bool_]
-FOR_QUEUES = 1
-"""Sets the keys of first queues apart from those of decisions."""
+FOR_QUEUES = 2**32 - 1
+"""Sets the stream of first queues apart from that of decisions: no step has this number."""
 
 
 class Ending(NamedTuple):
@@ -147,7 +147,7 @@ class Player:
         observation, first, final = self._observation, self._first, self._final
         planned = None
         if self.max_delay and first.any():
-            planned = self._begin_queues(variables, key, at_random)
+            planned = self._begin_queues(variables, at_random)
         queue, delay = self._queue, self._delay
         self._stack, found = self._act(
             variables,
@@ -207,16 +207,11 @@ class Player:
         self._delay = np.array(state["delay"])
         self._time = int(state["time"])
 
-    def _begin_queues(self, variables: Any, key: Array, at_random: bool) -> NDArray[np.int32]:
+    def _begin_queues(self, variables: Any, at_random: bool) -> NDArray[np.int32]:
         """Fill the queues of episodes that begin; what was planned for all, ``[N, M]``."""
         assert self._delayed is not None
-        planned = self._plan(
-            variables,
-            self._stack,
-            self._observation,
-            jax.random.fold_in(key, FOR_QUEUES),
-            at_random=at_random,
-        )
+        key = jax.random.fold_in(jax.random.fold_in(self._key, FOR_QUEUES), self._time)
+        planned = self._plan(variables, self._stack, self._observation, key, at_random=at_random)
         queues = np.asarray(planned, np.int32)
         _, info = self._delayed.set_initial_actions(queues, self._first)
         self._know(info)

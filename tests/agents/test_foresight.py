@@ -169,6 +169,27 @@ def test_the_audit_finds_first_queues_that_are_not_those_planned(monkeypatch):
         Audit(ENVS, ACTIONS).check(played("constant:3", steps=1)[0])
 
 
+def test_first_queues_and_decisions_have_keys_of_their_own(monkeypatch):
+    one, used = player("constant:3", True), []
+
+    def watched(function, place):
+        def call(*args, **options):
+            key = args[place]
+            parts = [key, *jax.random.split(key)]  # act and plan_first_queue split theirs in two
+            used.extend(np.asarray(jax.random.key_data(part)).tobytes() for part in parts)
+            return function(*args, **options)
+
+        return call
+
+    monkeypatch.setattr(one, "_act", watched(one._act, 5))
+    monkeypatch.setattr(one, "_plan", watched(one._plan, 3))
+    one.begin(3)
+    begun = sum(one.step(TABLES)[0].planned is not None for _ in range(30))
+    assert begun > 1
+    assert len(used) == 3 * (30 + begun)
+    assert len(set(used)) == len(used)
+
+
 def test_a_players_state_goes_on_exactly():
     one, other = player("walk:4", True), player("walk:4", True)
     for p in (one, other):
