@@ -77,11 +77,7 @@ class Collector:
         finished: list[Ending] = []
         for _ in range(count):
             at_random = self.interactions < config.random_interactions
-            step, endings = self._player.step(
-                variables,
-                progress=progress,
-                at_random=at_random or not self._system.kind.learns,
-            )
+            step, endings = self._player.step(variables, progress=progress, at_random=at_random)
             rows.append(step)
             finished += endings
             self.interactions += int(np.sum(~step.final))

@@ -12,7 +12,15 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from delayzero.agents import AGENTS, Agent, AgentKind, DelayedQAgent, PlanningAgent, Player
+from delayzero.agents import (
+    AGENTS,
+    Agent,
+    AgentKind,
+    DelayedQAgent,
+    PlanningAgent,
+    Player,
+    RandomAgent,
+)
 from delayzero.arguments import UsageError
 from delayzero.delays import DelayedExecutionVector
 from delayzero.envs.atari import Atari
@@ -83,10 +91,11 @@ class System:
         """Slots of the replay.
 
         An episode's last observation takes a row too: room is left for one in ten. Where episodes
-        are shorter, the oldest rows go first.
+        are shorter, the oldest rows go first. Who does not learn needs no more than a round.
         """
         config = self.config
         kept = config.replay.capacity or math.ceil(1.1 * config.interactions)
+        kept = kept if self.kind.learns else 0
         return math.ceil(kept / config.envs) + self.learner.window + config.stack + config.rows
 
     @property
@@ -176,7 +185,9 @@ def build_system(config: TrainConfig, spaces: Spaces) -> System:
         total_updates=max(1, config.total_updates),
         augment=_augments(config, spaces),
     )
-    agent = PlanningAgent(planner, rolls=kind.rolls, queue=queue)
+    agent: Agent = RandomAgent(spaces.num_actions)
+    if kind.learns:
+        agent = PlanningAgent(planner, rolls=kind.rolls, queue=queue)
     return System(config, spaces, kind, agent, learner)
 
 

@@ -10,7 +10,12 @@ import pytest
 from delayzero.agents import AGENTS
 from delayzero.arguments import UsageError
 from delayzero.evaluation.episodes import Evaluator
+from delayzero.model import WorldModel
+from delayzero.planning import Planner
+from delayzero.replay import create
 from delayzero.training import loop
+from delayzero.training.collector import Collector
+from delayzero.training.environments import Environments
 from delayzero.training.system import Spaces, build_system, make_training_env
 from delayzero.training.weights import load_weights
 
@@ -145,6 +150,29 @@ def test_the_random_agent_learns_nothing(tmp_path):
     assert result["updates"] == 0
     assert result["prediction"] is None
     assert len(set(result["scores"])) > 1
+
+
+def test_the_random_agent_neither_searches_nor_keeps_what_it_saw(monkeypatch):
+    def never(*args, **options):
+        raise AssertionError("nothing is encoded or searched")
+
+    monkeypatch.setattr(WorldModel, "represent", never)
+    monkeypatch.setattr(Planner, "search", never)
+    config = small(agent="random", delay="walk:3", rows=8, interactions=4000, max_steps=None)
+    env = Environments.of(config)
+    system = build_system(config, Spaces.of(env.played))
+    assert system.replay_rows < 2 * (config.rows + config.stack + config.learner.window)
+    spaces = system.spaces
+    replay = create(system.replay_rows, config.envs, spaces.shape, spaces.dtype, spaces.num_actions)
+    collector = Collector(system, env.played)
+    collector.begin()
+    counts = np.zeros(2)
+    for _ in range(20):
+        replay, _ = collector.collect(None, replay, 0)
+        rows = (int(replay.length) - 1 - np.arange(config.rows)) % replay.rows
+        counts += np.bincount(np.asarray(replay.decisions.decided)[rows].ravel(), minlength=2)
+    assert abs(counts[0] - counts.sum() / 2) < 2 * np.sqrt(counts.sum())
+    assert int(replay.length) > 2 * replay.rows, "the ring goes round"
 
 
 @pytest.mark.parametrize(
