@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from delayzero.agents.kinds import AGENTS
 from delayzero.delays.pictures import GREY, INK, PALE, new_figure
 from delayzero.evaluation.compare.results import AgentResult, Estimate, mean_curve
@@ -153,8 +155,9 @@ def _draw_estimates(
 
 def _draw_prediction(axes: Axes, result: AgentResult, name: str) -> None:
     """The rolled state's curve, and dashed that of the state left as it was."""
-    ahead, colour = result.prediction["horizon"], COLOURS[result.agent]
-    rolled, stale = result.prediction[name], result.prediction[f"stale_{name}"]
+    names, colour = ("horizon", name, f"stale_{name}"), COLOURS[result.agent]
+    # What was not measured becomes NaN, and so a gap.
+    ahead, rolled, stale = (np.array(result.prediction[one], np.float64) for one in names)
     axes.plot(ahead, rolled, "o-", color=colour, markersize=4, label=result.agent)
     axes.plot(ahead, stale, "--", color=colour, linewidth=1, alpha=0.6)
 

@@ -1,3 +1,5 @@
+import math
+
 import pytest
 
 from delayzero.evaluation.compare.pictures import (
@@ -75,6 +77,14 @@ def test_only_agents_with_a_model_have_errors(results):
     assert [len(axes.lines) for axes in figure.axes] == [2, 2, 2]
     rolled, stale = (list(line.get_ydata()) for line in figure.axes[2].lines)
     assert (rolled, stale) == ([1.0, 2.0], [3.0, 4.0])
+
+
+def test_what_was_not_measured_is_a_gap():
+    curves = {**PREDICTION, "value_error": [1.0, None]}
+    figure = prediction_picture([made_up("dez", 400, 500, prediction=curves)])
+    drawn = figure.axes[2].lines[0].get_ydata()
+    assert drawn[0] == 1
+    assert math.isnan(drawn[1])
 
 
 def test_what_there_is_nothing_to_show_of_is_not_saved(results, tmp_path):

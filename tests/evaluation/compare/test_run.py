@@ -160,11 +160,16 @@ def test_prediction_errors_are_means_over_seeds(tmp_path):
         made.folder.mkdir()
         made.metrics.write_text("")
         prediction = {"horizon": [1, 2], "latent_error": [seed, 4 * seed]}
+        prediction |= {"value_error": [[None, 1.0], [None, None]][seed]}
         result = {"interactions": 9, "score": 1.0, "scores": [1.0, 2.0], "prediction": prediction}
         result |= {"train_seconds": 10.0 + seed, "seconds": {"evaluating": 2.0}}
         made.result.write_text(json.dumps(result))
     found = read_agent(plan, "dez")
-    assert found.prediction == {"horizon": [1, 2], "latent_error": [0.5, 2.0]}
+    assert found.prediction == {
+        "horizon": [1, 2],
+        "latent_error": [0.5, 2.0],
+        "value_error": [None, 1.0],
+    }
     assert found.seconds == 8.5
 
 
