@@ -119,6 +119,12 @@ def test_a_comparison_and_going_on_with_it(started, tmp_path, capsys):
         (["--jobs", "0"], "should be at least 1"),
         (["--interactions", "0"], "should be at least 1"),
         (["--agnets", "dez"], "delayzero compare --help"),
+        (
+            ["--preset", "minatar", "--agents", "dez", "delayed-q", "augmented"],
+            "'minatar:breakout' shows images of shape (10, 10, 4): choose another --agent; type "
+            "--agents dez augmented",
+        ),
+        (["--preset", "minatar", "--agents", "delayed-q"], "choose another --agent"),
     ],
 )
 def test_errors_are_one_line_and_begin_nothing(words, message, started, tmp_path, capsys):
