@@ -50,7 +50,7 @@ def test_the_mean_over_seeds():
 def test_every_agent_and_every_seed_has_its_line(results):
     axes = interactions_picture(results).axes[0]
     assert labels(axes) == ["dez", "augmented", "undelayed"]
-    assert len(axes.lines) == 3 * (3 + 1)
+    assert len(axes.lines) == 3 * (5 + 1)
 
 
 def test_the_law_of_training_stands_beside_the_others(results):
