@@ -114,6 +114,7 @@ def plan_first_queue(
     length: int,
     explore: bool,
     at_random: Array | bool = False,
+    foreseen: tuple[Array, Array] | None = None,
 ) -> Array:
     """The first queues of episodes that begin with these observations, ``[N, length]``.
 
@@ -126,11 +127,14 @@ def plan_first_queue(
         length: How many actions.
         explore: With noise (self-play), or without (evaluation).
         at_random: Whether to decide uniformly instead, ``[]``.
+        foreseen: Where the queues have begun: what their actions lead to, see :func:`act`. The
+            agent then plans on from there.
     """
     plan_key, random_key = jax.random.split(key)
-    planned = agent.first_queue(
-        variables, _repeated(observation, stack), plan_key, length, explore=explore
-    )
+    seen = _repeated(observation, stack)
+    if foreseen is not None:
+        seen = _moved_on(seen, *foreseen)
+    planned = agent.first_queue(variables, seen, plan_key, length, explore=explore)
     uniform = jax.random.randint(random_key, planned.shape, 0, agent.num_actions)
     return jnp.where(at_random, uniform, planned)
 

@@ -1,7 +1,8 @@
 """Delayed-Q: act on Q at the observation that a forward model predicts for the action's time.
 
-For vectors the forward model is learned. For Atari it is the emulator, as in the paper: whoever
-plays hands over what the actions under way lead to, and no action is left to roll through.
+For vectors and small images the forward model is learned. For Atari it is the emulator, as in the
+paper: whoever plays hands over what the actions under way lead to, and no action is left to roll
+through.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from delayzero.learning.config import QConfig
-from delayzero.model import ImageQModel, QModel
+from delayzero.model import AtariQModel, QModel, as_floats
 from delayzero.planning import SearchResult, plan_queue, roll
 
 
@@ -23,11 +24,11 @@ class DelayedQAgent:
     """Rolls its forward model through the actions under way, then takes the best Q-value.
 
     Attributes:
-        model: Q, and for vectors the forward model.
+        model: Q, and but for Atari the forward model.
         config: How it explores.
     """
 
-    model: QModel | ImageQModel
+    model: QModel | AtariQModel
     config: QConfig
 
     @property
@@ -47,10 +48,10 @@ class DelayedQAgent:
     ) -> SearchResult:
         """See :class:`~delayzero.agents.acting.Agent`; its policy is the one that it acts by."""
         predicted = stack
-        if isinstance(self.model, ImageQModel):
+        if isinstance(self.model, AtariQModel):
             assert queue.shape[1] == 0, "without a forward model nothing can be under way"
         else:
-            predicted = roll(self.model, variables, stack, queue)
+            predicted = roll(self.model, variables, as_floats(stack), queue)
         values = self.model.bind(variables).values(predicted)
         random = epsilon(self.config, progress) if explore else jnp.zeros(())
         best = jnp.argmax(values, axis=1)
@@ -69,17 +70,18 @@ class DelayedQAgent:
     ) -> Array:
         """See :class:`~delayzero.agents.acting.Agent`.
 
-        With the least noise while exploring; at random, as in the paper, without a forward model.
+        With the least noise while exploring; one action at a time without a forward model.
         """
-        if isinstance(self.model, ImageQModel):
-            return jax.random.randint(key, (stack.shape[0], length), 0, self.num_actions)
         random = jnp.float32(self.config.epsilon_end if explore else 0.0)
 
-        def choose(bound: QModel, stack: Array, key: Array) -> Array:
+        def choose(bound: QModel | AtariQModel, stack: Array, key: Array) -> Array:
             best = jnp.argmax(bound.values(stack), axis=1)
             return _with_noise(key, best, random, self.num_actions)
 
-        return plan_queue(self.model, variables, key, stack, length, choose)
+        if isinstance(self.model, AtariQModel):
+            assert length == 1, "without a forward model only the next action can be planned"
+            return choose(self.model.bind(variables), stack, key)[:, None]
+        return plan_queue(self.model, variables, key, as_floats(stack), length, choose)
 
 
 def epsilon(config: QConfig, progress: Array | float) -> Array:

@@ -100,10 +100,11 @@ class Player:
         self.max_delay = 0 if self._delayed is None else self._delayed.max_delay
         self._width = self.max_delay if queue is None else queue
         self._act = jax.jit(functools.partial(act, agent, explore=explore))
-        self._plan = jax.jit(
-            functools.partial(plan_first_queue, agent, length=self.max_delay, explore=explore)
-        )
         self._foresight = foresight_of(env) if foresees and self.max_delay else None
+        length = self.max_delay if self._foresight is None else 1  # action by action then
+        self._plan = jax.jit(
+            functools.partial(plan_first_queue, agent, length=length, explore=explore)
+        )
         count = env.num_envs
         self._stack = first_stack(count, stack, shape, dtype)
         self._observation: NDArray[Any] = np.zeros((count, *shape), dtype)
@@ -211,11 +212,20 @@ class Player:
         """Fill the queues of episodes that begin; what was planned for all, ``[N, M]``."""
         assert self._delayed is not None
         key = jax.random.fold_in(jax.random.fold_in(self._key, FOR_QUEUES), self._time)
-        planned = self._plan(variables, self._stack, self._observation, key, at_random=at_random)
-        queues = np.asarray(planned, np.int32)
-        _, info = self._delayed.set_initial_actions(queues, self._first)
+        seen = variables, self._stack, self._observation
+        if self._foresight is None:
+            planned = np.asarray(self._plan(*seen, key, at_random=at_random), np.int32)
+        else:
+            shape, nothing = (self._env.num_envs, self.max_delay), self._agent.num_actions
+            planned = np.full(shape, nothing, np.int32)
+            for k in range(self.max_delay):
+                foreseen, part = self._foreseen(planned), jax.random.fold_in(key, k)
+                chosen = self._plan(*seen, part, at_random=at_random, foreseen=foreseen)
+                planned[self._first, k] = np.asarray(chosen)[self._first, 0]
+            planned[~self._first] = 0  # any action: those queues stay as they are
+        _, info = self._delayed.set_initial_actions(planned, self._first)
         self._know(info)
-        return queues
+        return planned
 
     def _foreseen(self, queue: NDArray[np.int32]) -> tuple[Any, Any] | None:
         """What the actions under way lead to, for an agent that is told."""

@@ -4,6 +4,9 @@ ALE's vector environment cannot be copied or set back. So each game has a shadow
 of its own that is kept in step: same seed, same no-op frames, same actions. A shadow can be
 cloned, played ahead and restored. What it shows is what the vector environment will show, bit for
 bit, but for the last picture of an episode (ALE's vector environment mixes older frames in).
+
+A game may not bear it: restored, the emulator of TicTacToe3D goes on otherwise than it would
+have. So shadows are compared with their games all the time, and such a game is refused.
 """
 
 from __future__ import annotations
@@ -18,11 +21,15 @@ from gymnasium.vector import VectorEnv, VectorWrapper
 from numpy.typing import NDArray
 
 from delayzero.envs.atari import FRAME_SKIP, SIZE, Atari
+from delayzero.envs.make import UnsupportedEnvironment
 from delayzero.extras import require
 
 Picture = NDArray[np.uint8]
 SLIVER = 1e-3
 """OpenCV ignores smaller parts of a pixel."""
+EVERYTHING = slice(0, SIZE)
+STRIP = 8
+"""How many lines of a picture are compared at each step; others each time."""
 
 
 class ForeseeingAtari(VectorWrapper[Any, Any, Any, Any, Any]):
@@ -35,6 +42,7 @@ class ForeseeingAtari(VectorWrapper[Any, Any, Any, Any, Any]):
         self._shadows: list[Any] = []
         self._actions: Sequence[Any] = ()
         self._ended = np.zeros(env.num_envs, bool)
+        self._steps = 0
 
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, Any]:
         """Begin all games.
@@ -42,6 +50,9 @@ class ForeseeingAtari(VectorWrapper[Any, Any, Any, Any, Any]):
         Args:
             seed: An int, which must be given: shadows are seeded alike.
             options: None are taken.
+
+        Raises:
+            UnsupportedEnvironment: A shadow shows something else than its game.
         """
         assert isinstance(seed, (int, np.integer)), "shadows need a seed"
         assert options is None, "all games are reset together"
@@ -49,20 +60,28 @@ class ForeseeingAtari(VectorWrapper[Any, Any, Any, Any, Any]):
         self._shadows = [_emulator(self._rom, int(seed) + i) for i in range(self.num_envs)]
         self._actions = self._shadows[0].getMinimalActionSet()
         self._ended = np.zeros(self.num_envs, bool)
-        for shadow, frames in zip(self._shadows, info["episode_frame_number"], strict=True):
-            _begin(shadow, int(frames))
+        for i, frames in enumerate(info["episode_frame_number"]):
+            self._check(_begin(self._shadows[i], int(frames)), observations[i])
         return observations, info
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, Any]:
-        """Play one step of each game, and of its shadow."""
+        """Play one step of each game, and of its shadow.
+
+        Raises:
+            UnsupportedEnvironment: A shadow shows something else than its game.
+        """
         observations, rewards, terminated, truncated, info = self.env.step(actions)
-        frames = info["episode_frame_number"]
+        frames, ended = info["episode_frame_number"], terminated | truncated
+        first = self._steps * STRIP % SIZE
         for i, shadow in enumerate(self._shadows):
             if self._ended[i]:
-                _begin(shadow, int(frames[i]))
-            else:
-                _play(shadow, self._actions[int(actions[i])])
-        self._ended = terminated | truncated
+                self._check(_begin(shadow, int(frames[i])), observations[i])
+                continue
+            picture = _play(shadow, self._actions[int(actions[i])])
+            if picture is not None and not ended[i]:
+                self._check(picture, observations[i], slice(first, first + STRIP))
+        self._ended = ended
+        self._steps += 1
         return observations, rewards, terminated, truncated, info
 
     def foresee(self, queue: NDArray[Any], count: int) -> tuple[Picture, NDArray[np.int64]]:
@@ -90,6 +109,15 @@ class ForeseeingAtari(VectorWrapper[Any, Any, Any, Any, Any]):
                 pictures[i, -len(seen) :] = [shrunk(picture) for picture in seen]
         return pictures, found
 
+    def _check(self, picture: Picture, observation: Picture, lines: slice = EVERYTHING) -> None:
+        """Refuse a game whose shadow shows something else than was observed."""
+        if not np.array_equal(shrunk(picture, lines), observation[lines]):
+            raise UnsupportedEnvironment(
+                f"the emulator of the game '{self._rom}' cannot be kept in step with the game, so "
+                "the agent 'delayed-q' cannot foresee what it will show: choose another --agent or "
+                "another game"
+            )
+
 
 def foresight_of(env: VectorEnv[Any, Any, Any]) -> ForeseeingAtari | None:
     """The one inside wrappers who can look ahead, if there is one."""
@@ -100,16 +128,23 @@ def foresight_of(env: VectorEnv[Any, Any, Any]) -> ForeseeingAtari | None:
     return env
 
 
-def shrunk(picture: Picture) -> Picture:
-    """A picture ``[H, W, 3]`` as ``[96, 96, 3]``: means of areas, rounded as OpenCV does."""
-    values = picture.astype(np.float32)
-    across, down = (_areas(length, SIZE) for length in (picture.shape[1], picture.shape[0]))
-    wide = np.zeros((picture.shape[0], SIZE, 3), np.float32)
-    for places, shares in across:
+def shrunk(picture: Picture, lines: slice = EVERYTHING) -> Picture:
+    """A picture ``[H, W, 3]`` as ``[96, 96, 3]``: means of areas, rounded as OpenCV does.
+
+    Args:
+        picture: ``[H, W, 3]``.
+        lines: Which lines of the small picture are wanted.
+    """
+    height, width = picture.shape[:2]
+    top, bottom = lines.start * height // SIZE, -(-lines.stop * height // SIZE)
+    values = picture[top:bottom].astype(np.float32)
+    wide = np.zeros((bottom - top, SIZE, 3), np.float32)
+    for places, shares in _areas(width, SIZE):
         wide += values[:, places] * shares[None, :, None]
-    small = np.zeros((SIZE, SIZE, 3), np.float32)
-    for places, shares in down:
-        small += wide[places] * shares[:, None, None]
+    small = np.zeros((lines.stop - lines.start, SIZE, 3), np.float32)
+    for places, shares in _areas(height, SIZE):
+        here = np.maximum(places[lines] - top, 0)  # those of no share stand at 0
+        small += wide[here] * shares[lines, None, None]
     return np.rint(small).astype(np.uint8)
 
 
@@ -151,10 +186,13 @@ def _emulator(name: str, seed: int) -> Any:
     return emulator
 
 
-def _begin(emulator: Any, no_ops: int) -> None:
+def _begin(emulator: Any, frames: int) -> Picture:
+    """Begin a game as one that is so many frames old: no-ops follow those that its start takes."""
     emulator.reset_game()
-    for _ in range(no_ops):
+    for _ in range(frames - emulator.getEpisodeFrameNumber()):
         emulator.act(0)
+    picture: Picture = emulator.getScreenRGB()
+    return picture
 
 
 def _play(emulator: Any, action: Any) -> Picture | None:

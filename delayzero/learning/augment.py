@@ -35,4 +35,6 @@ def augmented(key: Array, frames: Array, dtype: Any) -> Array:
     moved = jax.vmap(shifted)(frames, rows, columns)
     noise = jnp.clip(jax.random.normal(intensity_key, (batch, 1, 1, 1, 1)), -2, 2)
     scale = (1 + INTENSITY * noise) / 255
-    return moved.astype(dtype) * scale.astype(dtype)
+    # Apart from what follows, for the same reason as gathered frames.
+    changed: Array = jax.lax.optimization_barrier(moved.astype(dtype) * scale.astype(dtype))
+    return changed

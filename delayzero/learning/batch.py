@@ -10,7 +10,15 @@ from jax import Array
 
 from delayzero.learning.config import LearnerConfig
 from delayzero.learning.targets import alive_steps, prefix_targets, steps_by_age, value_targets
-from delayzero.replay import Replay, Sample, Targets, queues_at, stacked_frames, window_slots
+from delayzero.replay import (
+    Replay,
+    Sample,
+    Targets,
+    latents_at,
+    queues_at,
+    stacked_frames,
+    window_slots,
+)
 
 
 class Batch(NamedTuple):
@@ -18,8 +26,9 @@ class Batch(NamedTuple):
 
     observation: Array
     """The stack at each position, ``[B, S, ...]``."""
-    following: Array
-    """The frames of the stacks after it, in order, ``[B, K - 1 + S, ...]``."""
+    following: Array | None
+    """The frames of the stacks after it, in order, ``[B, K - 1 + S, ...]``; None if there are
+    stored latents."""
     action: Array
     """``[B, K]``."""
     policy: Array
@@ -34,6 +43,8 @@ class Batch(NamedTuple):
     """Importance weights, ``[B]``."""
     age: Array
     """Updates since the targets at each position were made, ``[B]``."""
+    latent: Array | None = None
+    """The stored latents of the states after the first, ``[B, K, ...]``, if they are kept."""
     queue: Array | None = None
     """For a model that sees them: the actions under way at each state, ``[B, K + 1, M]``."""
 
@@ -68,12 +79,14 @@ def assemble(
     unroll, window = config.unroll, config.window
     slots, envs = window_slots(replay, sample, window)
     happened = jax.tree.map(lambda field: field[slots, envs], replay.transitions)
+    latent = latents_at(replay, slots[:, 1 : unroll + 1], envs[:, 1 : unroll + 1])
+    further = unroll if latent is None else 0
     frames = stacked_frames(
         replay,
-        sample.times + unroll,
+        sample.times + further,
         sample.envs,
         replay.start[slots[:, 0], envs[:, 0]],
-        stack + unroll,
+        stack + further,
     )
     alive = alive_steps(happened.terminated, happened.truncated, unroll)
     age = (replay.length - sample.times) * replay.num_envs
@@ -92,7 +105,7 @@ def assemble(
         value = jnp.where(old[:, None] & alive, targets.search_value[:, : unroll + 1], value)
     return Batch(
         observation=frames[:, :stack],
-        following=frames[:, 1:],
+        following=frames[:, 1:] if latent is None else None,
         action=happened.action[:, :unroll],
         policy=targets.policy[:, : unroll + 1],
         value=value,
@@ -100,5 +113,6 @@ def assemble(
         alive=alive,
         weight=sample.weights,
         age=updates - targets.made_at[:, 0],
+        latent=latent,
         queue=queues_at(replay, slots, envs)[:, : unroll + 1],
     )

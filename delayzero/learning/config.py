@@ -36,6 +36,9 @@ class LearnerConfig:
     """Weight of the value-prefix loss."""
     consistency_weight: float = 2.0
     """Weight of the consistency loss."""
+    latent_period: int | None = None
+    """Updates between encodings of all stored observations, which the consistency loss compares
+    imagined states with. None: they are encoded in each update, from images changed anew."""
     augment: bool | None = None
     """Shift and scale images randomly; by itself for pixels (uint8) alone."""
     optimiser: Literal["sgd", "adam"] = "sgd"
@@ -61,7 +64,7 @@ class LearnerConfig:
             {
                 COUNT: (
                     *("batch_size", "unroll", "td_steps", "td_age", "prefix_horizon"),
-                    *("warmup", "target_period"),
+                    *("warmup", "target_period", "latent_period"),
                 ),
                 POSITIVE: ("learning_rate", "clip_norm"),
                 NOT_NEGATIVE: (
@@ -99,7 +102,8 @@ class QConfig:
     """Delayed-Q: what it learns with, and how it explores."""
 
     width: int = 256
-    """The size of the hidden layers."""
+    """The size of the hidden layers (Atari: as published); small images have an eighth of it as
+    channels."""
     learning_rate: float = 1e-3
     """Of the Q-network; it falls to a tenth with the last update."""
     forward_learning_rate: float = 3e-3

@@ -42,13 +42,14 @@ def unroll_model(model: InTraining, batch: Batch, horizon: int) -> Unrolled:
     """Roll the model through the actions of a batch, and predict at every state.
 
     The gradient into each imagined latent is halved. The prefix memory starts again from zero
-    every ``horizon`` steps. Real latents for the consistency loss are encoded in one call, with
-    the same weights, and get no gradient. Only the dynamics and the prefix memory run step by step.
+    every ``horizon`` steps. Real latents for the consistency loss get no gradient; they are the
+    stored ones, or encoded in one call with the same weights, as they are when the agent acts.
+    Only the dynamics and the prefix memory run step by step.
     """
     steps, queue = batch.action.shape[1], batch.queue
     latents = [model("represent", batch.observation, None if queue is None else queue[:, 0])]
     with jax.named_scope("real_latents"):
-        real = _following_projections(model, batch)
+        real = _project(model, _following_latents(model, batch), steps)
     for k in range(steps):
         latents.append(_half_gradient(model("step", latents[-1], batch.action[:, k])))
     states = jnp.stack(latents)
@@ -119,16 +120,24 @@ def efficientzero_loss(
     return loss, LossOutput(error[0], metrics, in_training.variables)
 
 
-def _following_projections(model: InTraining, batch: Batch) -> Array:
-    """Projections of the real latents at the ``K`` states after the first, ``[K, B, P]``."""
+def _following_latents(model: InTraining, batch: Batch) -> Array:
+    """The real latents at the ``K`` states after the first, ``[K * B, ...]``."""
+    if batch.latent is not None:
+        return batch.latent.swapaxes(0, 1).reshape(-1, *batch.latent.shape[2:])
+    assert batch.following is not None, "a batch has stored latents, or frames to encode"
     (size, stack), steps = batch.observation.shape[:2], batch.action.shape[1]
     stacks = jnp.stack([batch.following[:, k : k + stack] for k in range(steps)])
     queue = batch.queue
     if queue is not None:
         queue = queue[:, 1:].swapaxes(0, 1).reshape(steps * size, -1)
-    latents = model("represent", stacks.reshape(-1, *stacks.shape[2:]), queue)
+    latents: Array = model.as_acting("represent", stacks.reshape(-1, *stacks.shape[2:]), queue)
+    return latents
+
+
+def _project(model: InTraining, latents: Array, steps: int) -> Array:
+    """Projections to compare with, ``[K, B, P]``; no gradient goes through them."""
     projections: Array = model("project", latents).astype(jnp.float32)
-    return jax.lax.stop_gradient(projections.reshape(steps, size, -1))
+    return jax.lax.stop_gradient(projections.reshape(steps, -1, projections.shape[-1]))
 
 
 def _half_gradient(latent: Array) -> Array:

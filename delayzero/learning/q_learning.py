@@ -1,14 +1,7 @@
 """The learner of Delayed-Q: double Q-learning on what really ran, and a forward model.
 
-Differences from Derman et al. (2021), "Acting in Delayed Environments with Non-Stationary Markov
-Policies":
-
-1. Any delay, not a constant one: transitions hold the action that ran, whatever its delay was.
-2. Transitions of an episode's first queue are learned from too: they happened.
-3. For vectors: values are dueling, normalised by layer, and their targets double; the forward
-   model learns changes of the observation from one-hot actions, weighted by their usual size.
-4. Each network's gradient is clipped by its whole norm, not by each variable's; the learning rate
-   falls to a tenth.
+After Derman et al. (2021), "Acting in Delayed Environments with Non-Stationary Markov Policies".
+All differences from it are listed in ``docs/agents.md``, under Delayed-Q.
 """
 
 from __future__ import annotations
@@ -32,7 +25,7 @@ from delayzero.learning.learner import (
     repeat_updates,
     sample_batch,
 )
-from delayzero.model import ImageQModel, QModel
+from delayzero.model import AtariQModel, QModel, as_floats
 from delayzero.replay import Replay, ReplayConfig, Sample, stacked_frames, with_priorities
 
 SMALLEST_CHANGE = 1e-8
@@ -76,10 +69,15 @@ def double_q_targets(
 def forward_loss(model: QModel, batch: QBatch) -> Array:
     """The forward model's loss, ``[]``: all numbers of an observation count alike.
 
-    The squared error of each number's predicted change, over the mean square of its changes.
+    For vectors the squared error of each number's predicted change, over the mean square of its
+    changes; for images the cross-entropy of each number, which is in [0, 1].
     """
-    change = batch.following[:, -1] - batch.observation[:, -1]
-    wrong = jnp.square(model.change(batch.observation, batch.action) - change)
+    said = model.said(batch.observation, batch.action)
+    before, after = as_floats(batch.observation[:, -1]), as_floats(batch.following[:, -1])
+    if after.ndim > 2:
+        return jnp.mean(optax.sigmoid_binary_cross_entropy(said, after))
+    change = after - before
+    wrong = jnp.square(said - change)
     usual = jnp.mean(jnp.square(change), axis=0) + SMALLEST_CHANGE
     return jnp.mean(wrong / usual)
 
@@ -98,7 +96,7 @@ class QLearner:
         total_updates: Of the whole run, for schedules.
     """
 
-    model: QModel | ImageQModel
+    model: QModel | AtariQModel
     config: QConfig
     replay: ReplayConfig
     batch_size: int

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from delayzero.learning.config import LearnerConfig
+from delayzero.model import WorldModel
 from delayzero.planning import Planner, SearchResult
 from delayzero.replay import (
     Replay,
@@ -91,11 +92,52 @@ def with_newest_searched(
 
     For agents whose own searches were about other states, those that their decisions would meet.
     """
-    times = replay.length - count + jnp.arange(count, dtype=jnp.int32)
-    slots = jnp.repeat(times % replay.rows, replay.num_envs)
-    envs = jnp.tile(jnp.arange(replay.num_envs, dtype=jnp.int32), count)
+    slots, envs = newest_places(replay, count)
     new = searched(planner, variables, key, replay, slots, envs, stack=stack, updates=updates)
     return replay._replace(targets=_put(replay.targets, slots, envs, new))
+
+
+def newest_places(replay: Replay, count: int) -> tuple[Array, Array]:
+    """Slots and environments of the newest ``count`` rows, ``[count * N]`` both."""
+    times = replay.length - count + jnp.arange(count, dtype=jnp.int32)
+    slots = jnp.repeat(times % replay.rows, replay.num_envs)
+    return slots, jnp.tile(jnp.arange(replay.num_envs, dtype=jnp.int32), count)
+
+
+def encoded(
+    model: WorldModel, variables: Any, replay: Replay, slots: Array, envs: Array, *, stack: int
+) -> Array:
+    """The latents of stored observations, ``[B, ...]``."""
+    times = row_times(replay)[slots]
+    observation = stacked_frames(replay, times, envs, replay.start[slots, envs], stack)
+    return model.bind(variables).represent(observation, queues_at(replay, slots, envs))
+
+
+def with_newest_encoded(
+    model: WorldModel, variables: Any, replay: Replay, count: int, *, stack: int
+) -> Replay:
+    """The replay with latents for its newest ``count`` rows."""
+    assert not isinstance(replay.latents, tuple), "this replay keeps no latents"
+    slots, envs = newest_places(replay, count)
+    new = encoded(model, variables, replay, slots, envs, stack=stack)
+    return replay._replace(latents=replay.latents.at[slots, envs].set(new))
+
+
+def with_all_encoded(
+    model: WorldModel, variables: Any, replay: Replay, *, roots: int, stack: int
+) -> Replay:
+    """The replay with the latents of everything that is stored, ``roots`` at a time."""
+    assert not isinstance(replay.latents, tuple), "this replay keeps no latents"
+    stored = jnp.minimum(replay.length, replay.rows) * replay.num_envs
+
+    def chunk(i: Array, latents: Array) -> Array:
+        # The last chunk begins again from the first position: the same latents once more.
+        places = (i * roots + jnp.arange(roots, dtype=jnp.int32)) % stored
+        slots, envs = places // replay.num_envs, places % replay.num_envs
+        new = encoded(model, variables, replay, slots, envs, stack=stack)
+        return latents.at[slots, envs].set(new)
+
+    return replay._replace(latents=jax.lax.fori_loop(0, -(-stored // roots), chunk, replay.latents))
 
 
 def searched(
@@ -110,10 +152,7 @@ def searched(
     updates: Array,
 ) -> Targets:
     """What a search finds at stored positions, ``[B, ...]``."""
-    times = row_times(replay)[slots]
-    observation = stacked_frames(replay, times, envs, replay.start[slots, envs], stack)
-    queue = queues_at(replay, slots, envs)
-    latent = planner.model.bind(variables).represent(observation, queue)
+    latent = encoded(planner.model, variables, replay, slots, envs, stack=stack)
     return targets_of(planner.search(variables, key, latent, explore=True), updates)
 
 

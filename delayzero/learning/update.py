@@ -140,12 +140,12 @@ class Learner:
         """The batch with its images changed: the first stack and the following ones apart."""
         if not self.augment:
             return batch
-        first, following = jax.random.split(key)
-        dtype = self.planner.model.dtype
-        return batch._replace(
-            observation=augmented(first, batch.observation, dtype),
-            following=augmented(following, batch.following, dtype),
-        )
+        first_key, following_key = jax.random.split(key)
+        dtype, following = self.planner.model.dtype, batch.following
+        if following is not None:
+            following = augmented(following_key, following, dtype)
+        observation = augmented(first_key, batch.observation, dtype)
+        return batch._replace(observation=observation, following=following)
 
     def _one_update(
         self, state: LearnerState, replay: Replay, key: Array

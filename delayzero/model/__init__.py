@@ -3,17 +3,20 @@
 from delayzero.model.build import ModelConfig, build_model
 from delayzero.model.layers import Memory
 from delayzero.model.parts import Prediction
-from delayzero.model.q_model import ImageQModel, QModel
+from delayzero.model.q_model import AtariQModel, QModel, as_floats, image_q_model, vector_q_model
 from delayzero.model.scalars import Support
 from delayzero.model.world_model import WorldModel
 
 __all__ = [
-    "ImageQModel",
+    "AtariQModel",
     "Memory",
     "ModelConfig",
     "Prediction",
     "QModel",
     "Support",
     "WorldModel",
+    "as_floats",
     "build_model",
+    "image_q_model",
+    "vector_q_model",
 ]

@@ -55,7 +55,9 @@ def gather_frames(frames: Frames, slots: Array, envs: Array) -> Array:
     """The frames at ``[slots, envs]``, wherever they are kept."""
     if isinstance(frames, HostFrames):
         return frames.gather(slots, envs)
-    return frames[slots, envs]
+    # Apart from what follows: fused with it, every pixel of a later result would look itself up.
+    gathered: Array = jax.lax.optimization_barrier(frames[slots, envs])
+    return gathered
 
 
 def empty_frames(

@@ -14,7 +14,11 @@ from jax import Array
 
 from delayzero.agents import Ending, Step
 from delayzero.agents.audit import Audit
-from delayzero.learning.reanalysis import targets_of, with_newest_searched
+from delayzero.learning.reanalysis import (
+    targets_of,
+    with_newest_encoded,
+    with_newest_searched,
+)
 from delayzero.planning import SearchResult
 from delayzero.replay import Decisions, HostFrames, Replay, Targets, Transitions, append
 from delayzero.training.system import (
@@ -174,14 +178,18 @@ def _append_rows(
     replay = append(
         replay, whole, rows, stacked, decisions, ahead=system.learner.window, stack=config.stack
     )
-    if not system.searches_again:
-        return replay
-    return with_newest_searched(
-        system.planner,
-        variables,
-        jax.random.fold_in(key, replay.length),
-        replay,
-        len(found),
-        stack=config.stack,
-        updates=updates,
-    )
+    count, stack = len(found), config.stack
+    if system.latent is not None:
+        model = system.planner.model
+        replay = with_newest_encoded(model, variables, replay, count, stack=stack)
+    if system.searches_again:
+        replay = with_newest_searched(
+            system.planner,
+            variables,
+            jax.random.fold_in(key, replay.length),
+            replay,
+            count,
+            stack=stack,
+            updates=updates,
+        )
+    return replay

@@ -82,6 +82,13 @@ def train(config: TrainConfig, command: Sequence[str]) -> Outcome:
             _say(f"{folder.path} is finished; its result is in {folder.result}")
             return Outcome(True, folder.path)
         folder.open(config, command)
+        unrolled = system.kind.rolls and system.kind.searches
+        if unrolled and config.max_delay > config.learner.unroll:
+            _say(
+                f"the model is rolled through up to {config.max_delay} actions and trained for "
+                f"{config.learner.unroll}: --learner.unroll {config.max_delay} trains it so far, "
+                "for more time"
+            )
         trainer = Trainer(system, env, folder)
         try:
             return Outcome(trainer.run(), folder.path)
@@ -204,10 +211,21 @@ class Trainer:
             self.learner, self.replay, self._learning_key, jnp.int32(due)
         )
         failed = int(self.learner.failed)
-        self._times["sweeping"] += swept - begun
-        self._times["updating"] += time.monotonic() - swept
+        updated = time.monotonic()
+        if self._latents_due(due):
+            self.replay = self._programs.encode(self.learner, self.replay)
+            jax.block_until_ready(self.replay.latents)
+        self._times["sweeping"] += swept - begun + time.monotonic() - updated
+        self._times["updating"] += updated - swept
         if failed != NEVER:
             self._explain_failure(failed)
+
+    def _latents_due(self, made: int) -> bool:
+        """Whether the replay's latents are to be encoded again after so many new updates."""
+        period, now = self._system.config.learner.latent_period, self.updates
+        if self._programs.encode is None or period is None:
+            return False
+        return now // period > (now - made) // period
 
     def _sweep(self, due: int) -> None:
         config, roots = self._system.config, self._system.sweep_roots
@@ -227,11 +245,14 @@ class Trainer:
     def _explain_failure(self, update: int) -> None:
         place = self._folder.path / f"failed-batch-{update}.npz"
         _, batch = self._programs.batch(self.learner, self.replay, self._learning_key)
-        arrays: dict[str, Any] = {name: np.asarray(x) for name, x in batch._asdict().items()}
+        arrays: dict[str, Any] = {
+            name: np.asarray(x) for name, x in batch._asdict().items() if x is not None
+        }
         np.savez_compressed(place, **arrays)
         kept = self._checkpoints.latest()
         last = "there is no checkpoint yet" if kept is None else f"checkpoint {kept} is intact"
-        seen = all(np.isfinite(arrays[name]).all() for name in ("observation", "following"))
+        shown = [arrays[name] for name in ("observation", "following") if name in arrays]
+        seen = all(np.isfinite(array).all() for array in shown)
         cause = "the loss or its gradient is" if seen else "observations of the environment are"
         remedy = (
             f"try a smaller {self._system.learner.rate_setting} in another --folder"

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from delayzero.learning import Learner, LearnerState
-from delayzero.learning.reanalysis import sweep
+from delayzero.learning.reanalysis import sweep, with_all_encoded
 from delayzero.replay import Replay, create
 from delayzero.training.memory import (
     check_fits,
@@ -30,6 +30,7 @@ class Programs:
     Attributes:
         update: ``(learner, replay, key, count) -> (learner, replay, metrics)``; None without.
         sweep: ``(learner, replay, key, position, count) -> (replay, position)``; None without.
+        encode: ``(learner, replay) -> replay`` with the latents of all rows; None if none are kept.
         batch: ``(learner, replay, key) -> (sample, batch)`` of the next update, for a look.
         compile_seconds: What compiling took.
     """
@@ -49,8 +50,10 @@ class Programs:
         learns = system.kind.learns
         self.update: Any = self._compile_update(learner) if learns else None
         self.sweep: Any = self._compile_sweep(learner) if learns and system.sweeps else None
+        self.encode: Any = self._compile_encode(learner) if system.latent else None
         self.compile_seconds = time.monotonic() - begun
-        compiled = [program for program in (self.update, self.sweep) if program is not None]
+        programs = (self.update, self.sweep, self.encode)
+        compiled = [program for program in programs if program is not None]
         check_fits(kept, max(map(working_bytes, compiled), default=0), have)
         self.batch = jax.jit(system.learner.batch)
 
@@ -78,6 +81,7 @@ class Programs:
             spaces.dtype,
             spaces.num_actions,
             queue=self._system.queue,
+            latent=self._system.latent,
             host_frames=host_frames,
         )
 
@@ -107,3 +111,17 @@ class Programs:
         program = jax.jit(sweep_replay, donate_argnums=1)
         zero = jnp.int32(0)
         return program.lower(learner, self._replay, jax.random.key(0), zero, zero).compile()
+
+    def _compile_encode(self, learner: Any) -> Any:
+        system = self._system
+
+        def encode_replay(state: LearnerState, replay: Replay) -> Replay:
+            return with_all_encoded(
+                system.planner.model,
+                state.variables,
+                replay,
+                roots=system.sweep_roots,
+                stack=system.config.stack,
+            )
+
+        return jax.jit(encode_replay, donate_argnums=1).lower(learner, self._replay).compile()

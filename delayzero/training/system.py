@@ -27,7 +27,8 @@ from delayzero.envs.atari import Atari
 from delayzero.envs.foresight import ForeseeingAtari
 from delayzero.envs.make import check_supported, make_vector
 from delayzero.learning import AnyLearner, Learner, LearnerState, QLearner
-from delayzero.model import ImageQModel, QModel, build_model
+from delayzero.model import AtariQModel, QModel, build_model, image_q_model, vector_q_model
+from delayzero.model.build import LARGE
 from delayzero.planning import Planner
 from delayzero.training.config import TrainConfig
 
@@ -41,6 +42,8 @@ class Spaces:
     dtype: np.dtype[Any]
     """Of one observation."""
     num_actions: int
+    shares: bool = True
+    """Whether the numbers of an observation are in [0, 1]; of uint8, when divided by 255."""
 
     @classmethod
     def of(cls, env: gym.vector.VectorEnv[Any, Any, Any]) -> Spaces:
@@ -49,7 +52,8 @@ class Spaces:
         assert isinstance(seen, gym.spaces.Box)
         assert isinstance(taken, gym.spaces.Discrete)
         dtype = np.dtype(np.float32) if seen.dtype == np.float64 else seen.dtype
-        return cls(tuple(seen.shape), np.dtype(dtype), int(taken.n))
+        shares = seen.dtype == np.uint8 or bool(seen.low.min() >= 0 and seen.high.max() <= 1)
+        return cls(tuple(seen.shape), np.dtype(dtype), int(taken.n), shares)
 
 
 @dataclass(frozen=True)
@@ -85,6 +89,20 @@ class System:
         Where decisions are made for later states, the searches while acting are about those.
         """
         return self.kind.rolls and self.config.max_delay > 0 and self.sweeps
+
+    @property
+    def latent(self) -> jax.ShapeDtypeStruct | None:
+        """One latent state, if the replay keeps them."""
+        if not self.kind.has_model or self.config.learner.latent_period is None:
+            return None
+        model = self.planner.model
+        stack = jnp.zeros((1, self.config.stack, *self.spaces.shape), self.spaces.dtype)
+        queue = jnp.zeros((1, self.queue), jnp.int32)
+        latent = jax.eval_shape(
+            lambda key: model.init_with_output(key, stack, queue, method="represent")[0],
+            jax.random.key(0),
+        )
+        return jax.ShapeDtypeStruct(latent.shape[1:], latent.dtype)
 
     @property
     def replay_rows(self) -> int:
@@ -193,16 +211,7 @@ def build_system(config: TrainConfig, spaces: Spaces) -> System:
 
 def _delayed_q(config: TrainConfig, spaces: Spaces) -> System:
     """The parts of a run of delayed-q."""
-    vectors, emulated = len(spaces.shape) == 1, config.env.lower().startswith("atari:")
-    if not vectors and not emulated:
-        raise UsageError(
-            f"the agent '{config.agent}' looks ahead with a learned model of vectors or with an "
-            f"Atari emulator; '{config.env}' shows images of shape {spaces.shape}: choose another "
-            "--agent"
-        )
-    model: QModel | ImageQModel = ImageQModel(spaces.num_actions)
-    if vectors:
-        model = QModel(spaces.num_actions, spaces.shape[0], config.q.width)
+    model = _q_model(config, spaces)
     learner = QLearner(
         model=model,
         config=config.q,
@@ -213,6 +222,28 @@ def _delayed_q(config: TrainConfig, spaces: Spaces) -> System:
         total_updates=max(1, config.total_updates),
     )
     return System(config, spaces, AGENTS[config.agent], DelayedQAgent(model, config.q), learner)
+
+
+def _q_model(config: TrainConfig, spaces: Spaces) -> QModel | AtariQModel:
+    """The networks of delayed-q."""
+    actions, shape, width = spaces.num_actions, spaces.shape, config.q.width
+    if config.env.lower().startswith("atari:"):
+        return AtariQModel(actions)
+    if len(shape) == 1:
+        return vector_q_model(actions, shape[0], width)
+    if shape[0] >= LARGE:
+        raise UsageError(
+            f"the agent '{config.agent}' looks ahead with an Atari emulator, or with a learned "
+            f"model of vectors or of images less than {LARGE} high; '{config.env}' shows images of "
+            f"shape {shape}: choose another --agent"
+        )
+    if not spaces.shares:
+        raise UsageError(
+            f"the agent '{config.agent}' learns to predict images of numbers in [0, 1] or of "
+            f"uint8; those of '{config.env}' are others: rescale them, with "
+            "gymnasium.wrappers.RescaleObservation(env, 0, 1), or choose another --agent"
+        )
+    return image_q_model(actions, shape[-1], width)
 
 
 def _augments(config: TrainConfig, spaces: Spaces) -> bool:

@@ -1,6 +1,7 @@
 """Delayed-Q decides for the state that its action will meet."""
 
 import functools
+import itertools
 from dataclasses import dataclass
 
 import jax
@@ -15,7 +16,7 @@ from delayzero.delays import DelayedExecutionVector
 from delayzero.envs.atari import Atari
 from delayzero.envs.foresight import ForeseeingAtari
 from delayzero.learning.config import QConfig
-from delayzero.model import ImageQModel
+from delayzero.model import AtariQModel
 from delayzero.planning import SearchResult
 
 ACTIONS, NOTHING = 4, 4
@@ -164,8 +165,49 @@ def test_with_an_emulator_it_sees_what_its_action_will_meet():
     assert compared > 60
 
 
-def test_images_take_random_first_queues_and_no_roll():
-    model = ImageQModel(ACTIONS)
+@dataclass(frozen=True)
+class Reader:
+    """Decides by what it sees: a number that all of it makes up."""
+
+    num_actions: int
+
+    def decide(self, variables, stack, queue, key, *, explore, progress):
+        action = self.choose(stack)
+        return SearchResult(action, action, action, action, action)
+
+    def first_queue(self, variables, stack, key, length, *, explore):
+        assert length == 1
+        return self.choose(stack)[:, None]
+
+    def choose(self, stack):
+        weights = jax.random.randint(jax.random.key(0), stack.shape[1:], 0, 97)
+        return jnp.sum(stack.astype(jnp.int32) * weights, axis=(1, 2, 3, 4)) % self.num_actions
+
+
+def test_with_an_emulator_every_action_is_chosen_for_where_it_runs():
+    env = DelayedExecutionVector(
+        ForeseeingAtari(Atari("RoadRunner", 2, max_steps=1000)), "constant:4"
+    )
+    agent = Reader(int(env.single_action_space.n))
+    settings = {"stack": 2, "shape": (96, 96, 3), "dtype": np.uint8, "explore": True}
+    player = Player(agent, env, jax.random.key(1), foresees=True, **settings)
+    player.begin(seed=5)
+    played = [player.step(None)[0] for _ in range(300)]
+    env.close()
+    assert any(s.first.any() and not s.first.all() for s in played), "they begin apart"
+    queued, later = set(), set()
+    for before, now in itertools.pairwise([played[0], *played]):
+        older = np.where(now.first[:, None, None, None], now.observation, before.observation)
+        wanted = agent.choose(jnp.stack([older, now.observation], axis=1))
+        runs = ~now.final
+        np.testing.assert_array_equal(now.executed[runs], wanted[runs])
+        queued |= set(now.executed[runs & (now.decision_time < 0)].tolist())
+        later |= set(now.executed[runs & (now.decision_time >= 0)].tolist())
+    assert min(len(queued), len(later)) > 1
+
+
+def test_pixels_take_no_roll_and_one_action_of_a_first_queue():
+    model = AtariQModel(ACTIONS)
     agent = DelayedQAgent(model, CONFIG)
     stack = jnp.zeros((2, 4, 36, 36, 3), jnp.uint8)
     variables = jax.jit(model.init, static_argnames="method")(
@@ -173,8 +215,8 @@ def test_images_take_random_first_queues_and_no_roll():
     )
     values = jax.jit(lambda stack: model.bind(variables).values(stack))(stack)
     assert values.shape == (2, ACTIONS)
-    queues = agent.first_queue(variables, stack, jax.random.key(1), 30, explore=False)
-    assert set(np.asarray(queues).ravel().tolist()) == set(range(ACTIONS))
+    queues = agent.first_queue(variables, stack, jax.random.key(1), 1, explore=False)
+    np.testing.assert_array_equal(queues, np.argmax(values, axis=1)[:, None])
     key, nothing = jax.random.key(2), jnp.zeros((2, 0), jnp.int32)
     decide = jax.jit(functools.partial(agent.decide, explore=False, progress=0.0))
     found = decide(variables, stack, nothing, key)

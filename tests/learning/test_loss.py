@@ -221,7 +221,8 @@ def test_encoder_gets_half_the_gradient_for_every_step(variables):
 
 def test_what_is_masked_has_no_influence(variables):
     batch, other = make_batch(seed=3), make_batch(seed=4)
-    fields = {name: np.array(getattr(batch, name)) for name in batch._fields}
+    given = {name: field for name, field in batch._asdict().items() if field is not None}
+    fields = {name: np.array(field) for name, field in given.items()}
     for b, end in enumerate(ENDS):
         if end is None:
             continue
@@ -287,3 +288,16 @@ def test_a_model_that_sees_queues_is_shown_those_of_each_state():
     np.testing.assert_allclose(similarity(variables, batch), expected, rtol=1e-3, atol=1e-4)
     empty = batch._replace(queue=np.full_like(queue, oracle.ACTIONS))
     assert (np.abs(slow(variables, empty) - expected) > 1e-3).any(axis=1).all()
+
+
+def test_stored_latents_are_as_good_as_encoding_them(variables):
+    batch = make_batch()
+    stacks = np.stack([batch.following[:, k : k + STACK] for k in range(STEPS)], axis=1)
+    latent = part["represent"](variables, stacks.reshape(-1, STACK, 3))
+    latent = np.asarray(latent).reshape(SAMPLES, STEPS, -1)
+    expected = loss_and_gradient(variables["params"], batch)
+    got = loss_and_gradient(variables["params"], batch._replace(following=None, latent=latent))
+    pairs = zip(jax.tree.leaves(got), jax.tree.leaves(expected), strict=True)
+    assert all(np.allclose(a, b, rtol=1e-4, atol=1e-6) for a, b in pairs)
+    moved = batch._replace(following=None, latent=np.roll(latent, 1, axis=1))
+    assert abs(loss_and_gradient(variables["params"], moved)[0][0] - expected[0][0]) > 1e-4

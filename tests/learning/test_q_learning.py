@@ -7,10 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from delayzero.envs.make import make_vector
 from delayzero.learning.config import QConfig
 from delayzero.learning.learner import NEVER
-from delayzero.learning.q_learning import QLearner, double_q_targets
-from delayzero.model import QModel
+from delayzero.learning.q_learning import QBatch, QLearner, double_q_targets, forward_loss
+from delayzero.model import image_q_model, vector_q_model
 from delayzero.replay import ReplayConfig, Targets, Transitions, create
 
 from ..training.small import stirred
@@ -20,7 +21,7 @@ ROWS, LENGTH, STACK, DISCOUNT = 48, 60, 2, 0.9
 KEY = jax.random.key(3)
 CONFIG = QConfig(width=8, learning_rate=1e-2, forward_learning_rate=1e-2, target_period=3)
 LEARNER = QLearner(
-    model=QModel(oracle.ACTIONS, size=3, width=8),
+    model=vector_q_model(oracle.ACTIONS, size=3, width=8),
     config=CONFIG,
     replay=ReplayConfig(priority_exponent=0.9),
     batch_size=16,
@@ -134,6 +135,18 @@ def test_an_undefined_reward_stops_before_its_update(begin, replay):
     assert all(value == 0 for value in metrics.values())
 
 
+def stored(frames, action, ended):
+    """A replay of steps ``[T, N]`` without rewards; where one has ended, the next row is final."""
+    final = np.concatenate([np.zeros_like(ended[:1]), ended[:-1]])
+    first = np.concatenate([np.ones_like(ended[:1]), final[:-1]])
+    no, zero = np.zeros_like(ended), np.zeros(ended.shape, np.float32)
+    rows = Transitions(first, final, action, zero, ended, no)
+    actions = int(action.max()) + 1
+    targets = Targets(np.zeros((*ended.shape, actions), np.float32), zero, zero, action * 0)
+    replay = create(*ended.shape, frames.shape[2:], frames.dtype, actions)
+    return oracle.jitted_append(replay, frames, rows, targets)
+
+
 def linear_system(steps=400, envs=2):
     """x' = A x + b_a, which forgets its beginning; episodes never end."""
     rng = np.random.default_rng(0)
@@ -143,18 +156,12 @@ def linear_system(steps=400, envs=2):
     frames = np.zeros((steps, envs, 2), np.float32)
     for t in range(steps - 1):
         frames[t + 1] = frames[t] @ matrix.T + pushes[action[t]]
-    no, zero = np.zeros((steps, envs), bool), np.zeros((steps, envs), np.float32)
-    first = no.copy()
-    first[0] = True
-    rows = Transitions(first, no, action, zero, no, no)
-    targets = Targets(np.zeros((steps, envs, 3), np.float32), zero, zero, action * 0)
-    replay = create(steps, envs, (2,), np.float32, 3)
-    return oracle.jitted_append(replay, frames, rows, targets), matrix
+    return stored(frames, action, np.zeros((steps, envs), bool)), matrix
 
 
 def test_the_forward_model_learns_a_linear_system():
     replay, matrix = linear_system()
-    model = QModel(3, size=2, width=32)
+    model = vector_q_model(3, size=2, width=32)
     settings = {"model": model, "batch_size": 64, "stack": 1, "total_updates": 600}
     learner = replace(LEARNER, config=replace(CONFIG, forward_learning_rate=3e-3), **settings)
     state = oracle.quick_jit(learner.init)(jax.random.key(0), jnp.zeros((1, 1, 2)))
@@ -164,3 +171,47 @@ def test_the_forward_model_learns_a_linear_system():
         found = model.bind(state.variables).step(jnp.asarray(x), jnp.full(50, action))
         wanted = x[:, 0] @ matrix.T + np.array(push)
         assert np.abs(np.asarray(found)[:, 0] - wanted).max() < 0.03
+
+
+def minatar_at_random(game, steps=200, envs=4):
+    env = make_vector(f"minatar:{game}", envs, training=True)
+    action = np.random.default_rng(0).integers(0, env.single_action_space.n, (steps, envs))
+    frames, ended = [], []
+    observation, _ = env.reset(seed=0)
+    for chosen in action:
+        frames.append(observation.copy())
+        observation, _, terminated, truncated, _ = env.step(chosen)
+        ended.append(terminated | truncated)
+    return stored(np.array(frames), action, np.array(ended))
+
+
+def test_the_forward_model_learns_minatar():
+    replay = minatar_at_random("breakout")
+    model = image_q_model(3, planes=4, width=96)
+    settings = {"model": model, "batch_size": 32, "stack": 1, "total_updates": 200}
+    learner = replace(LEARNER, config=replace(CONFIG, forward_learning_rate=5e-3), **settings)
+    state = jax.jit(learner.init)(jax.random.key(0), jnp.zeros((1, 1, 10, 10, 4)))
+    train = jax.jit(learner.update)
+    losses = []
+    for _ in range(5):
+        state, replay, metrics = train(state, replay, KEY, 40)
+        losses.append(float(metrics["loss/forward"]))
+    assert losses[-1] < losses[0] / 4
+    _, batch = learner.batch(state, replay, KEY)
+    newest = model.bind(state.variables).step(batch.observation, batch.action)[:, -1]
+    after, before = batch.following[:, -1], batch.observation[:, -1]
+    assert np.abs(newest - after).sum() < 0.5 * np.abs(before - after).sum()
+
+
+def test_integers_do_not_wrap():
+    model = LEARNER.model
+    seen = jnp.array([[[250, 3, 7], [200, 3, 7]]], jnp.uint8)
+    after = jnp.array([[[200, 3, 7], [100, 9, 7]]], jnp.uint8)
+    one = jnp.zeros(1)
+    variables = model.init(jax.random.key(0), seen, jnp.zeros(1, int), method="everything")
+    batches = [
+        QBatch(observation, following, jnp.zeros(1, int), one, one > 0, one + 1)
+        for observation, following in ((seen, after), (seen / 255, after / 255))
+    ]
+    as_bytes, as_numbers = (forward_loss(model.bind(variables), batch) for batch in batches)
+    np.testing.assert_allclose(as_bytes, as_numbers, rtol=1e-5)

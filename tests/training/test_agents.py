@@ -1,5 +1,6 @@
 """The agents in the loop: what they store, what they see, and that nothing else differs."""
 
+import functools
 import json
 from dataclasses import replace
 
@@ -10,6 +11,7 @@ import pytest
 from delayzero.agents import AGENTS
 from delayzero.arguments import UsageError
 from delayzero.evaluation.episodes import Evaluator
+from delayzero.learning.reanalysis import with_all_encoded
 from delayzero.model import WorldModel
 from delayzero.planning import Planner
 from delayzero.replay import create
@@ -21,11 +23,13 @@ from delayzero.training.weights import load_weights
 
 from .small import (
     Crash,
+    NotCompiled,
     assert_same_runs,
     crash_after,
     equal_trees,
     small,
     stored,
+    trainer,
 )
 from .test_collector import play
 
@@ -55,6 +59,7 @@ def test_without_delay_it_is_efficientzero_bit_for_bit(agent, undelayed, tmp_pat
 @pytest.mark.parametrize("agent", ["dez", pytest.param("augmented", marks=pytest.mark.slow)])
 def test_a_run_under_delay_goes_on_as_if_it_had_never_stopped(agent, tmp_path, monkeypatch):
     config = small(tmp_path / "whole", agent=agent, delay="walk:3")
+    config = replace(config, learner=replace(config.learner, latent_period=8))
     assert loop.train(config, ["test"]).finished
     broken = replace(config, folder=str(tmp_path / "broken"), checkpoint_minutes=1e-9)
     crash_after(monkeypatch, 30)
@@ -62,6 +67,25 @@ def test_a_run_under_delay_goes_on_as_if_it_had_never_stopped(agent, tmp_path, m
         loop.train(broken, ["test"])
     assert loop.train(broken, ["test"]).finished
     assert_same_runs(tmp_path / "whole", tmp_path / "broken")
+
+
+def test_latents_are_encoded_again_when_they_are_due(tmp_path):
+    config = small(tmp_path / "run", agent="dez", delay="walk:3")
+    config = replace(config, learner=replace(config.learner, latent_period=8))
+    run = trainer(config)
+    run.run()
+    system, replay = run._system, run.replay
+    assert run.updates % 8 == 6
+    encode = functools.partial(with_all_encoded, system.planner.model, roots=24, stack=config.stack)
+    newest = jax.jit(encode)(run.learner.variables, replay)
+    rows = min(int(replay.length), replay.rows)
+    latents, wanted = (np.asarray(x.latents)[:rows] for x in (replay, newest))
+    assert np.std(latents) > 0.1
+    age = np.abs(latents - wanted).mean()
+    assert 1e-4 < age < np.std(latents), "of weights a few updates old"
+    fresh = small(tmp_path / "other", agent="dez", delay="walk:3")
+    assert build_system(fresh, system.spaces).latent is None
+    run.close()
 
 
 @pytest.mark.parametrize("agent", SEARCHING)
@@ -117,6 +141,15 @@ def trained(tmp_path_factory):
     config = small(folder, agent="dez", delay="walk:3", prediction_rows=20)
     assert loop.train(config, ["test"]).finished
     return folder
+
+
+@pytest.mark.parametrize(
+    ("agent", "told"), [("dez", True), ("oblivious", False), ("delayed-q", False)]
+)
+def test_rolling_further_than_training_is_told(agent, told, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(loop, "Programs", NotCompiled)
+    loop.train(small(tmp_path / "run", agent=agent, delay="constant:4"), ["test"])
+    assert ("--learner.unroll 4 trains it so far" in capsys.readouterr().err) == told
 
 
 def test_a_run_can_be_evaluated_under_another_law(trained):

@@ -4,6 +4,7 @@ import shutil
 from dataclasses import asdict
 from pathlib import Path
 
+import gymnasium as gym
 import numpy as np
 import pytest
 
@@ -12,6 +13,15 @@ from delayzero.evaluation.compare import run
 from delayzero.evaluation.compare.plan import Plan, usual_laws
 from delayzero.evaluation.compare.results import Estimate, read_agent
 
+
+class Signed(gym.Env):
+    """Images that Delayed-Q cannot predict."""
+
+    observation_space = gym.spaces.Box(-1, 1, (10, 10, 2), np.float32)
+    action_space = gym.spaces.Discrete(2)
+
+
+gym.register("delayzero-tests/Signed-v0", Signed)
 WORDS = ["--preset", "cartpole", "debug", "--agents", "oblivious", "random", "--seeds", "0", "1"]
 WORDS += ["--delay", "walk:2", "--folder", "here"]
 
@@ -120,11 +130,10 @@ def test_a_comparison_and_going_on_with_it(started, tmp_path, capsys):
         (["--interactions", "0"], "should be at least 1"),
         (["--agnets", "dez"], "delayzero compare --help"),
         (
-            ["--preset", "minatar", "--agents", "dez", "delayed-q", "augmented"],
-            "'minatar:breakout' shows images of shape (10, 10, 4): choose another --agent; type "
-            "--agents dez augmented",
+            ["--env", "delayzero-tests/Signed-v0", "--agents", "dez", "delayed-q", "augmented"],
+            "or choose another --agent; type --agents dez augmented",
         ),
-        (["--preset", "minatar", "--agents", "delayed-q"], "choose another --agent"),
+        (["--env", "delayzero-tests/Signed-v0", "--agents", "delayed-q"], "another --agent"),
     ],
 )
 def test_errors_are_one_line_and_begin_nothing(words, message, started, tmp_path, capsys):

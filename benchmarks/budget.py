@@ -1,0 +1,144 @@
+"""The time of a whole run, projected from a slice of it at full size.
+
+    python benchmarks/budget.py --preset atari --env atari:Asterix --delay walk:15    (a GPU)
+    python benchmarks/budget.py --preset cartpole                                     (a CPU)
+
+A few rounds of self-play, some hundred updates and some chunks of a sweep are made by the parts
+that ``delayzero train`` is made of, with the replay allocated for the whole run. The projection
+counts compiling, and leaves out evaluations.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from parts import report
+
+from delayzero.training.collector import Collector
+from delayzero.training.config import TrainConfig
+from delayzero.training.environments import Environments
+from delayzero.training.presets import compose
+from delayzero.training.programs import Programs
+from delayzero.training.system import Spaces, build_system
+
+
+def mean_stored(config: TrainConfig) -> float:
+    """Positions that the replay holds, on average over the updates of a whole run."""
+    playing = config.total_updates - config.tail_updates
+    grown = playing * (config.random_interactions + config.interactions) / 2
+    return (grown + config.tail_updates * config.interactions) / config.total_updates
+
+
+class Slice:
+    """The parts of a run, ready to be timed."""
+
+    def __init__(self, config: TrainConfig) -> None:
+        self._env = Environments.of(config)
+        self.system = build_system(config, Spaces.of(self._env.played))
+        begun = time.monotonic()
+        self.programs = Programs(self.system, lambda text: print(text, file=sys.stderr))
+        self.learner = self.programs.first_learner()
+        self.replay = self.programs.first_replay()
+        self.collector = Collector(self.system, self._env.played)
+        self.collector.begin()
+        self.key, self.position = jax.random.key(0), jnp.int32(0)
+        self.play()  # compiles what acts
+        jax.block_until_ready(self.replay.length)
+        self.compile_seconds = time.monotonic() - begun
+        while self.collector.interactions < config.random_interactions:
+            self.play()
+
+    def play(self) -> Any:
+        """A round of self-play."""
+        variables, updates = self.learner.variables, int(self.learner.updates)
+        self.replay, _ = self.collector.collect(variables, self.replay, updates)
+        return self.replay.length
+
+    def update(self, count: int) -> Any:
+        """So many updates."""
+        self.learner, self.replay, _ = self.programs.update(
+            self.learner, self.replay, self.key, jnp.int32(count)
+        )
+        return self.learner.updates
+
+    def sweep(self, count: int) -> Any:
+        """So many chunks of a sweep."""
+        self.replay, self.position = self.programs.sweep(
+            self.learner, self.replay, self.key, self.position, jnp.int32(count)
+        )
+        return self.position
+
+    def encode(self) -> Any:
+        """The latents of everything that is stored."""
+        self.replay = self.programs.encode(self.learner, self.replay)
+        return self.replay.length
+
+
+def seconds(call: Callable[[], Any], repeats: int) -> float:
+    """The mean time of a call, after one that does not count."""
+    jax.block_until_ready(call())
+    begun = time.monotonic()
+    for _ in range(repeats):
+        jax.block_until_ready(call())
+    return (time.monotonic() - begun) / repeats
+
+
+def main() -> None:
+    """Measure, project and print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--preset", nargs="+", default=["atari"])
+    parser.add_argument("--env", help="(the preset's)")
+    parser.add_argument("--delay", default="walk:15")
+    parser.add_argument("--updates", type=int, default=128, help="in one call (128)")
+    parser.add_argument("--chunks", type=int, default=8, help="of a sweep in one call (8)")
+    parser.add_argument("--repeats", type=int, default=4, help="timed calls of each kind (4)")
+    options = parser.parse_args()
+    config = compose(options.preset)
+    config = replace(config, delay=options.delay, env=options.env or config.env)
+    piece = Slice(config)
+    update = seconds(lambda: piece.update(options.updates), options.repeats) / options.updates
+    play = seconds(piece.play, options.repeats)
+    rounds = config.interactions / config.envs / config.rows
+    split = {
+        "compiling": piece.compile_seconds,
+        "playing": rounds * play,
+        "updating": config.total_updates * update,
+    }
+    figures = {"round_milliseconds": play * 1e3, "update_milliseconds": update * 1e3}
+    if piece.programs.sweep is not None:
+        sweep = seconds(lambda: piece.sweep(options.chunks), options.repeats) / options.chunks
+        passes = config.total_updates / config.reanalysis.sweep_updates
+        split["sweeping"] = passes * mean_stored(config) / piece.system.sweep_roots * sweep
+        figures["sweep_milliseconds"] = sweep * 1e3
+    period = config.learner.latent_period
+    if piece.programs.encode is not None and period is not None:
+        stored = float(piece.replay.length) * config.envs
+        encode = seconds(piece.encode, options.repeats) / stored
+        split["encoding"] = mean_stored(config) * config.total_updates / period * encode
+        figures["encode_milliseconds"] = encode * piece.system.sweep_roots * 1e3
+    stats = jax.devices()[0].memory_stats() or {}
+    report(
+        "budget",
+        {
+            "preset": options.preset,
+            "env": config.env,
+            "delay": options.delay,
+            "interactions": config.interactions,
+            "updates": config.total_updates,
+            **{name: round(figure, 3) for name, figure in figures.items()},
+            "projected_seconds": {name: round(spent, 1) for name, spent in split.items()},
+            "projected_minutes": round(sum(split.values()) / 60, 2),
+            "peak_gigabytes": round(stats.get("peak_bytes_in_use", 0) / 1e9, 2),
+        },
+    )
+
+
+if __name__ == "__main__":
+    main()
