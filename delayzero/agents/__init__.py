@@ -5,6 +5,7 @@ from delayzero.agents.delayed_q import DelayedQAgent
 from delayzero.agents.kinds import AGENTS, AgentKind, AgentName
 from delayzero.agents.planning import PlanningAgent
 from delayzero.agents.player import Ending, Player, Step
+from delayzero.agents.random import RandomAgent
 
 __all__ = [
     "AGENTS",
@@ -15,6 +16,7 @@ __all__ = [
     "Ending",
     "PlanningAgent",
     "Player",
+    "RandomAgent",
     "Step",
     "act",
     "first_stack",

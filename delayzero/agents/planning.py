@@ -57,16 +57,31 @@ class PlanningAgent:
     def first_queue(
         self, variables: Any, stack: Array, key: Array, length: int, *, explore: bool
     ) -> Array:
-        """See :class:`~delayzero.agents.acting.Agent`."""
+        """See :class:`~delayzero.agents.acting.Agent`.
+
+        To a model that sees the queue a step means that one more action is under way, so it is not
+        rolled: action k is what its policy says where the k actions before it are.
+        """
         model = self.planner.model
-        nothing = jnp.full((stack.shape[0], self.queue), self.num_actions)
-        latent = model.bind(variables).represent(stack, nothing)
 
         def choose(bound: WorldModel, latent: Array, key: Array) -> Array:
             logits = bound.predict(latent).policy_logits
             return jax.random.categorical(key, logits) if explore else jnp.argmax(logits, axis=-1)
 
-        return plan_queue(model, variables, key, latent, length, choose)
+        if not self.queue:
+            latent = model.bind(variables).represent(stack)
+            return plan_queue(model, variables, key, latent, length, choose)
+
+        def append(queue: Array, step: tuple[Array, Array]) -> tuple[Array, None]:
+            place, key = step
+            bound = model.bind(variables)
+            chosen = choose(bound, bound.represent(stack, queue), key)
+            return queue.at[:, place].set(chosen.astype(queue.dtype)), None
+
+        assert length <= self.queue, "the model sees no longer queue"
+        nothing = jnp.full((stack.shape[0], self.queue), self.num_actions, jnp.int32)
+        steps = jnp.arange(length), jax.random.split(key, length)
+        return jax.lax.scan(append, nothing, steps)[0][:, :length]
 
 
 def temperature(progress: Array | float) -> Array:

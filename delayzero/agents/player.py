@@ -19,8 +19,8 @@ from delayzero.envs.recording import StepOutcome
 from delayzero.planning import SearchResult
 
 Mask = NDArray[np.bool_]
-FOR_QUEUES = 1
-"""Sets the keys of first queues apart from those of decisions."""
+FOR_QUEUES = 2**32 - 1
+"""Sets the stream of first queues apart from that of decisions: no step has this number."""
 
 
 class Ending(NamedTuple):
@@ -58,6 +58,8 @@ class Step(NamedTuple):
     terminated: Mask
     truncated: Mask
     life_lost: Mask
+    planned: NDArray[np.int32] | None
+    """The first queues of the episodes that begin here, ``[N, M]``; None if none does."""
 
 
 class Player:
@@ -144,8 +146,9 @@ class Player:
         """
         key = jax.random.fold_in(self._key, self._time)
         observation, first, final = self._observation, self._first, self._final
+        planned = None
         if self.max_delay and first.any():
-            self._begin_queues(variables, key, at_random)
+            planned = self._begin_queues(variables, at_random)
         queue, delay = self._queue, self._delay
         self._stack, found = self._act(
             variables,
@@ -175,6 +178,7 @@ class Player:
             terminated=np.array(outcome.terminated),
             truncated=np.array(outcome.truncated),
             life_lost=np.array(info.get("life_lost", np.zeros_like(final))),
+            planned=planned,
         )
         endings = self._count(step)
         self._know(info)
@@ -204,13 +208,13 @@ class Player:
         self._delay = np.array(state["delay"])
         self._time = int(state["time"])
 
-    def _begin_queues(self, variables: Any, key: Array, at_random: bool) -> None:
-        """Fill the queues of episodes that begin."""
+    def _begin_queues(self, variables: Any, at_random: bool) -> NDArray[np.int32]:
+        """Fill the queues of episodes that begin; what was planned for all, ``[N, M]``."""
         assert self._delayed is not None
-        key = jax.random.fold_in(key, FOR_QUEUES)
+        key = jax.random.fold_in(jax.random.fold_in(self._key, FOR_QUEUES), self._time)
         seen = variables, self._stack, self._observation
         if self._foresight is None:
-            planned = np.asarray(self._plan(*seen, key, at_random=at_random))
+            planned = np.asarray(self._plan(*seen, key, at_random=at_random), np.int32)
         else:
             shape, nothing = (self._env.num_envs, self.max_delay), self._agent.num_actions
             planned = np.full(shape, nothing, np.int32)
@@ -221,6 +225,7 @@ class Player:
             planned[~self._first] = 0  # any action: those queues stay as they are
         _, info = self._delayed.set_initial_actions(planned, self._first)
         self._know(info)
+        return planned
 
     def _foreseen(self, queue: NDArray[np.int32]) -> tuple[Any, Any] | None:
         """What the actions under way lead to, for an agent that is told."""

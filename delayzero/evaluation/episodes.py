@@ -81,9 +81,8 @@ class Evaluator:
         player, quota = self._player, self._quota
         player.begin(run_seed(seed, STREAM_EVALUATION_ENVS), run_key(seed, STREAM_EVALUATION))
         played: list[list[Episode]] = [[] for _ in quota]
-        at_random = not self._system.kind.learns
         while any(len(mine) < n for mine, n in zip(played, quota, strict=True)):
-            _, endings = player.step(variables, at_random=at_random)
+            _, endings = player.step(variables)
             for env, score, length, truncated in endings:
                 if len(played[env]) < quota[env]:
                     played[env].append(Episode(env, len(played[env]), score, length, truncated))

@@ -1,8 +1,16 @@
-"""How well a model foresees: rolled latents against those of what really came, by horizon."""
+"""How well a model foresees: rolled latents against those of what really came, by horizon.
+
+A model is rolled through the actions that its rows hold, those that it was trained on. For most
+agents they are the ones that ran. For ``oblivious`` they are its decisions, and its model takes
+each to run at once. For ``augmented`` they are its decisions too, written into the queue that its
+latents know of; what really came includes the next queue, so the next delay, which under a random
+law nobody can foresee.
+"""
 
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -40,6 +48,10 @@ ENVS = 8
 """Played side by side for it."""
 
 
+Curves = dict[str, list[float | None]]
+"""By their names; an entry for each number of steps ahead."""
+
+
 class Nearness(NamedTuple):
     """How near one latent is to the real one of the same moment."""
 
@@ -54,10 +66,10 @@ class Nearness(NamedTuple):
 
 
 class Quality(NamedTuple):
-    """Averages over positions, ``[H]`` each; entry k is for k + 1 steps ahead."""
+    """Averages over positions, ``[H]`` each; entry k is for k + 1 steps ahead, NaN without any."""
 
     rolled: Nearness
-    """Of the latent rolled through the actions that ran."""
+    """Of the latent rolled through the actions of the rows."""
     stale: Nearness
     """Of the latent left as it was: what an agent that ignores delay acts on."""
     positions: Array
@@ -67,6 +79,14 @@ class Quality(NamedTuple):
         """Every curve by its name; those of the stale latent begin with ``stale_``."""
         stale = {f"stale_{name}": curve for name, curve in self.stale._asdict().items()}
         return {**self.rolled._asdict(), **stale, "positions": self.positions}
+
+    def lists(self) -> Curves:
+        """The same as numbers to be written down; None where no position counts."""
+        curves = {name: np.asarray(curve).tolist() for name, curve in self.curves().items()}
+        return {
+            name: [None if math.isnan(entry) else entry for entry in curve]
+            for name, curve in curves.items()
+        }
 
 
 def foresight(
@@ -78,19 +98,21 @@ def foresight(
     replay: Replay,
     key: Array,
 ) -> Quality:
-    """Roll the model from stored positions through the actions that followed.
+    """Roll the model from stored positions through the actions that the rows hold.
 
     Args:
         model: The world model.
         stack: Frames in an observation.
         horizon: H, the most steps.
-        positions: How many are drawn, uniformly from those with ``horizon`` rows behind them.
+        positions: How many are drawn, uniformly from those with ``horizon`` rows behind them;
+            where there is none, none counts.
         variables: The model's.
         replay: What happened.
         key: A random key.
     """
     usable = can_be_sampled(replay, horizon, stack).reshape(-1)
-    places = jax.random.choice(key, usable.size, (positions,), p=usable / usable.sum())
+    shares = usable / jnp.maximum(usable.sum(), 1)
+    places = jax.random.choice(key, usable.size, (positions,), p=shares)
     slots, envs = places // replay.num_envs, places % replay.num_envs
     times, start = row_times(replay)[slots], replay.start[slots, envs]
     happened = replay.transitions
@@ -112,13 +134,13 @@ def foresight(
         latent, real = bound.step(latent, happened.action[rows, envs]), seen(k + 1)
 
         def mean(values: Array) -> Array:
-            return jnp.sum(jnp.where(alive, values, 0)) / jnp.maximum(jnp.sum(alive), 1)
+            return jnp.sum(jnp.where(alive, values, 0)) / jnp.sum(alive)  # of none: NaN
 
         rolled, stale = (jax.tree.map(mean, _nearness(bound, x, real)) for x in (latent, now))
         quality = Quality(rolled, stale, jnp.sum(alive))
         return (latent, alive), quality
 
-    begin = now, jnp.ones(positions, bool)
+    begin = now, jnp.full(positions, usable.any())
     quality: Quality = jax.lax.scan(ahead, begin, jnp.arange(horizon, dtype=jnp.int32))[1]
     return quality
 
@@ -134,7 +156,7 @@ def foresight_program(system: System) -> Callable[[Any, Replay, Array], Quality]
     return jax.jit(functools.partial(foresight, model, stack, horizon_of(system), POSITIONS))
 
 
-def measure_foresight(system: System, variables: Any, seed: int) -> dict[str, list[float]]:
+def measure_foresight(system: System, variables: Any, seed: int) -> Curves:
     """How well a trained model foresees what comes in new episodes, under the delay of its run.
 
     Args:
@@ -156,8 +178,7 @@ def measure_foresight(system: System, variables: Any, seed: int) -> dict[str, li
     frames = np.stack([step.observation for step in played])
     replay = append(replay, jnp.asarray(frames), happened, unused, decisions)
     quality = foresight_program(system)(variables, replay, run_key(seed, STREAM_EVALUATION))
-    curves = {name: [float(x) for x in values] for name, values in quality.curves().items()}
-    return {"horizon": [float(k) for k in range(1, horizon + 1)], **curves}
+    return {"horizon": [float(k) for k in range(1, horizon + 1)], **quality.lists()}
 
 
 def _nearness(model: WorldModel, latent: Array, real: Array) -> Nearness:

@@ -44,8 +44,8 @@ def bootstrap_interval(
     """The percentile interval of a statistic by a bootstrap on two levels.
 
     Seeds are drawn with replacement, and the episodes of each drawn seed too: episodes of a seed
-    share its weights, so drawing episodes alone would make the interval too narrow. Where there is
-    only one seed, it tells nothing of others.
+    share its weights, so drawing episodes alone would make the interval too narrow. With few seeds
+    it still is (``benchmarks/intervals.py``); where there is only one, it tells nothing of others.
 
     Args:
         scores_by_seed: The scores of each seed's episodes, each ``[episodes]``.

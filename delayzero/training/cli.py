@@ -30,7 +30,7 @@ def main(arguments: Sequence[str]) -> int:
     tyro = require("tyro", "train")
     from delayzero.training.config import TrainConfig
     from delayzero.training.loop import train
-    from delayzero.training.options import HELP, split
+    from delayzero.training.options import HELP, check_used, split
     from delayzero.training.presets import PRESETS, compose
     from delayzero.training.run_folder import command_line
 
@@ -55,6 +55,7 @@ def main(arguments: Sequence[str]) -> int:
         )
     except ValueError as error:
         raise UsageError(str(error)) from None
+    check_used(words, config.agent)
     outcome = train(config, command_line())
     print(outcome.folder, file=sys.stdout)
     return 0 if outcome.finished else 130

@@ -45,8 +45,8 @@ class Collector:
         store = functools.partial(_append_rows, system)
         self._append = jax.jit(store, donate_argnums=0)
         self._search_key = run_key(config.seed, STREAM_NEWEST)
-        actions = system.spaces.num_actions
-        self._audit = Audit(config.envs, self._player.max_delay, actions) if config.audit else None
+        audit = Audit(config.envs, system.spaces.num_actions, system.kind.logs)
+        self._audit = audit if config.audit else None
         self.interactions = 0
 
     def begin(self) -> None:
@@ -81,17 +81,10 @@ class Collector:
         finished: list[Ending] = []
         for _ in range(count):
             at_random = self.interactions < config.random_interactions
-            step, endings = self._player.step(
-                variables,
-                progress=progress,
-                at_random=at_random or not self._system.kind.learns,
-            )
+            step, endings = self._player.step(variables, progress=progress, at_random=at_random)
             rows.append(step)
             finished += endings
             self.interactions += int(np.sum(~step.final))
-        if self._audit is not None:
-            for row in rows:
-                self._audit.check(row)
         if isinstance(replay.frames, HostFrames):
             jax.block_until_ready(replay.priority)  # nothing may be reading what is overwritten
             slots = (int(replay.length) + np.arange(count)) % replay.rows
@@ -111,6 +104,8 @@ class Collector:
             self._search_key,
             jnp.int32(updates),
         )
+        if self._audit is not None:
+            _check_rows(self._audit, rows, stored)
         return stored, finished
 
     def state(self) -> dict[str, Any]:
@@ -148,6 +143,20 @@ def rows_of(system: System, steps: Sequence[Step]) -> tuple[Transitions, Decisio
         queue=stacked(step.queue for step in steps).astype(np.int16) if system.queue else (),
     )
     return happened, decisions
+
+
+def _check_rows(audit: Audit, steps: Sequence[Step], replay: Replay) -> None:
+    """Check steps, and that they are the newest rows of the replay."""
+    slots = (int(replay.length) - len(steps) + np.arange(len(steps))) % replay.rows
+    kept = replay.transitions, replay.decisions
+    happened, decisions = jax.tree.map(lambda field: np.asarray(field[slots]), kept)
+    for k, step in enumerate(steps):
+        audit.check(step)
+        audit.check_stored(
+            step,
+            jax.tree.map(lambda field, k=k: field[k], happened),
+            jax.tree.map(lambda field, k=k: field[k], decisions),
+        )
 
 
 def _append_rows(

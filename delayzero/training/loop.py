@@ -23,7 +23,7 @@ import numpy as np
 from delayzero.agents import Ending
 from delayzero.arguments import UsageError
 from delayzero.evaluation.episodes import Evaluator, summary
-from delayzero.evaluation.prediction import foresight_program, measure_foresight
+from delayzero.evaluation.prediction import Curves, foresight_program, measure_foresight
 from delayzero.learning.learner import NEVER, LearnerState
 from delayzero.progress import Advance, progress
 from delayzero.replay import Replay, arrays_of, cut_off, release, with_arrays
@@ -82,7 +82,8 @@ def train(config: TrainConfig, command: Sequence[str]) -> Outcome:
             _say(f"{folder.path} is finished; its result is in {folder.result}")
             return Outcome(True, folder.path)
         folder.open(config, command)
-        if system.kind.rolls and config.max_delay > config.learner.unroll:
+        unrolled = system.kind.rolls and system.kind.searches
+        if unrolled and config.max_delay > config.learner.unroll:
             _say(
                 f"the model is rolled through up to {config.max_delay} actions and trained for "
                 f"{config.learner.unroll}: --learner.unroll {config.max_delay} trains it so far, "
@@ -304,7 +305,7 @@ class Trainer:
         if self._foresee is not None:
             key = jax.random.fold_in(self._sweep_key, self.updates)
             quality = self._foresee(self.learner.variables, self.replay, key)
-            values |= {f"prediction/{k}": np.asarray(v) for k, v in quality.curves().items()}
+            values |= {f"prediction/{name}": curve for name, curve in quality.lists().items()}
         values |= {"updates": self.updates, "seconds": round(self._elapsed(), 3)}
         self._log.write(self._collector.interactions, values)
         _say(
@@ -346,7 +347,7 @@ class Trainer:
             f"{config.final_episodes} episodes, {trained:.0f} s of training; {self._folder.result}"
         )
 
-    def _foresight(self) -> dict[str, list[float]] | None:
+    def _foresight(self) -> Curves | None:
         """How well the model foresees, by horizon; None if there is none, or it is not asked."""
         if not self._foresees:
             return None

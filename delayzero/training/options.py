@@ -6,6 +6,7 @@ import dataclasses
 import typing
 from collections.abc import Iterator, Sequence
 
+from delayzero.agents.kinds import AGENTS, AgentKind, AgentName
 from delayzero.arguments import UsageError
 from delayzero.bounds import option
 from delayzero.training.config import TrainConfig
@@ -24,14 +25,56 @@ def split(words: Sequence[str]) -> tuple[list[str], list[str]]:
     """
     count = next((i for i, word in enumerate(words) if word.startswith("-")), len(words))
     presets, rest = list(words[:count]), list(words[count:])
-    known, i = list(_options(TrainConfig)), 0
-    while i < len(rest):
-        word, pair = rest[i], 1 if "=" in rest[i] or rest[i] in HELP else 2
-        if not word.startswith("-"):
-            _refuse_word(word, presets, [*rest[:i], *rest[i + 1 :]])
-        _check_option(word.partition("=")[0], known)
-        i += pair
+    known = list(_options(TrainConfig))
+    for i in _places(rest):
+        if not rest[i].startswith("-"):
+            _refuse_word(rest[i], presets, [*rest[:i], *rest[i + 1 :]])
+        _check_option(rest[i].partition("=")[0], known)
     return presets, rest
+
+
+def check_used(words: Sequence[str], agent: AgentName) -> None:
+    """Refuse options that would change nothing; presets may have set anything.
+
+    Args:
+        words: What stands behind the presets, see :func:`split`.
+        agent: Who is trained.
+
+    Raises:
+        UsageError: One belongs to a part of the configuration that this agent does not use.
+    """
+    own = _settings_of(AGENTS[agent])
+    for i in _places(words):
+        name = _as_typed(words[i])
+        if "." in name and not name.startswith(own):
+            named = ", ".join(f"{part}.." if part.endswith(".") else part for part in own)
+            has = f"its settings are {named}" if own else "it learns nothing"
+            raise UsageError(
+                f"{name} changes nothing for the agent '{agent}': {has}; leave it out, or choose "
+                "another --agent"
+            )
+
+
+def _settings_of(kind: AgentKind) -> tuple[str, ...]:
+    """How the options begin that stand for parts which an agent uses."""
+    if not kind.learns:
+        return ()
+    if not kind.searches:
+        return ("--q.", "--replay.", "--learner.batch-size")
+    return ("--model.", "--search.", "--replay.", "--learner.", "--reanalysis.")
+
+
+def _places(words: Sequence[str]) -> Iterator[int]:
+    """Where options stand: every second word, but for those that bring their value along."""
+    i = 0
+    while i < len(words):
+        yield i
+        i += 1 if "=" in words[i] or words[i] in HELP else 2
+
+
+def _as_typed(word: str) -> str:
+    """An option by its full name, with dashes."""
+    return option(word.partition("=")[0].lstrip("-"))
 
 
 def _options(kind: type, path: str = "") -> Iterator[str]:
@@ -45,7 +88,7 @@ def _options(kind: type, path: str = "") -> Iterator[str]:
 
 
 def _check_option(word: str, known: Sequence[str]) -> None:
-    typed = option(word.lstrip("-"))
+    typed = _as_typed(word)
     if word in HELP or word.startswith("--tyro-") or (word.startswith("--") and typed in known):
         return
     parts = {name[2:].rpartition(".")[2]: name for name in reversed(known)}  # without its group

@@ -12,7 +12,15 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from delayzero.agents import AGENTS, Agent, AgentKind, DelayedQAgent, PlanningAgent, Player
+from delayzero.agents import (
+    AGENTS,
+    Agent,
+    AgentKind,
+    DelayedQAgent,
+    PlanningAgent,
+    Player,
+    RandomAgent,
+)
 from delayzero.arguments import UsageError
 from delayzero.delays import DelayedExecutionVector
 from delayzero.envs.atari import Atari
@@ -85,7 +93,7 @@ class System:
     @property
     def latent(self) -> jax.ShapeDtypeStruct | None:
         """One latent state, if the replay keeps them."""
-        if not self.kind.searches or self.config.learner.latent_period is None:
+        if not self.kind.has_model or self.config.learner.latent_period is None:
             return None
         model = self.planner.model
         stack = jnp.zeros((1, self.config.stack, *self.spaces.shape), self.spaces.dtype)
@@ -101,10 +109,11 @@ class System:
         """Slots of the replay.
 
         An episode's last observation takes a row too: room is left for one in ten. Where episodes
-        are shorter, the oldest rows go first.
+        are shorter, the oldest rows go first. Who does not learn needs no more than a round.
         """
         config = self.config
         kept = config.replay.capacity or math.ceil(1.1 * config.interactions)
+        kept = kept if self.kind.learns else 0
         return math.ceil(kept / config.envs) + self.learner.window + config.stack + config.rows
 
     @property
@@ -177,7 +186,8 @@ def build_system(config: TrainConfig, spaces: Spaces) -> System:
     kind = AGENTS[config.agent]
     if not kind.searches:
         return _delayed_q(config, spaces)
-    model = build_model(config.model, spaces.shape, spaces.num_actions, sees_queue=kind.sees_queue)
+    queue = config.max_delay if kind.sees_queue else 0
+    model = build_model(config.model, spaces.shape, spaces.num_actions, sees_queue=queue > 0)
     planner = Planner(
         model=model,
         config=config.search.resolved(spaces.num_actions),
@@ -193,8 +203,9 @@ def build_system(config: TrainConfig, spaces: Spaces) -> System:
         total_updates=max(1, config.total_updates),
         augment=_augments(config, spaces),
     )
-    queue = config.max_delay if kind.sees_queue else 0
-    agent = PlanningAgent(planner, rolls=kind.rolls, queue=queue)
+    agent: Agent = RandomAgent(spaces.num_actions)
+    if kind.learns:
+        agent = PlanningAgent(planner, rolls=kind.rolls, queue=queue)
     return System(config, spaces, kind, agent, learner)
 
 

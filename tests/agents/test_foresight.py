@@ -132,9 +132,8 @@ def test_the_first_queue_follows_the_policy_along_its_own_way():
 
 @pytest.mark.parametrize("law", [None, "constant:0", "constant:3", "walk:4", "uniform:0-4"])
 def test_the_audit_finds_nothing_wrong(law):
-    rows, longest = played(law), {None: 0, "constant:0": 0, "constant:3": 3}.get(law, 4)
-    audit = Audit(ENVS, longest, ACTIONS)
-    for row in rows:
+    audit = Audit(ENVS, ACTIONS)
+    for row in played(law):
         audit.check(row)
 
 
@@ -142,7 +141,7 @@ def test_the_audit_finds_nothing_wrong(law):
 def test_the_audit_finds_what_is_wrong(field):
     rows, wrong = played("walk:4"), 0
     for t in range(20, 40):
-        audit = Audit(ENVS, 4, ACTIONS)
+        audit = Audit(ENVS, ACTIONS)
         value = np.array(getattr(rows[t], field))
         if rows[t].final[1] or (field == "queue" and rows[t].delay[1] == 0):
             continue
@@ -157,6 +156,38 @@ def test_the_audit_finds_what_is_wrong(field):
         else:
             assert field in ("decided", "delay"), "a dropped decision may be anything"
     assert wrong > 8
+
+
+def test_the_audit_finds_first_queues_that_are_not_those_planned(monkeypatch):
+    set_them = DelayedExecutionVector.set_initial_actions
+
+    def wrong(self, actions, where):
+        return set_them(self, (actions + 1) % ACTIONS, where)
+
+    monkeypatch.setattr(DelayedExecutionVector, "set_initial_actions", wrong)
+    with pytest.raises(MisalignedError, match="step 0 of its episode: the queue is"):
+        Audit(ENVS, ACTIONS).check(played("constant:3", steps=1)[0])
+
+
+def test_first_queues_and_decisions_have_keys_of_their_own(monkeypatch):
+    one, used = player("constant:3", True), []
+
+    def watched(function, place):
+        def call(*args, **options):
+            key = args[place]
+            parts = [key, *jax.random.split(key)]  # act and plan_first_queue split theirs in two
+            used.extend(np.asarray(jax.random.key_data(part)).tobytes() for part in parts)
+            return function(*args, **options)
+
+        return call
+
+    monkeypatch.setattr(one, "_act", watched(one._act, 5))
+    monkeypatch.setattr(one, "_plan", watched(one._plan, 3))
+    one.begin(3)
+    begun = sum(one.step(TABLES)[0].planned is not None for _ in range(30))
+    assert begun > 1
+    assert len(used) == 3 * (30 + begun)
+    assert len(set(used)) == len(used)
 
 
 def test_a_players_state_goes_on_exactly():

@@ -1,18 +1,43 @@
 """Foresight against a slow version, on a world that is known and on one that is not."""
 
+import json
 from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from delayzero.evaluation.prediction import foresight
+from delayzero.training.metrics import plain
 from delayzero.training.system import Spaces, build_system, make_training_env
 
 from ..training.small import small, stirred
 from ..training.test_collector import play
 
 HORIZON = 4
+
+
+@pytest.mark.parametrize("rows", [3, 4, 5])
+def test_without_positions_nothing_is_measured(rows):
+    """A position needs as many rows behind it as the horizon has: one of five has them."""
+    config = small(max_steps=15, rows=1, random_interactions=72, interactions=900)
+    _, replay, *_ = play(config, rows)
+    assert not np.asarray(replay.transitions.final)[:rows].any()
+    system = build_system(config, Spaces.of(make_training_env(config)))
+    variables = stirred(jax.jit(system.first_state)(jax.random.key(0)).variables)
+    model = system.planner.model
+    measured = jax.jit(lambda v, r, k: foresight(model, 1, HORIZON, 20, v, r, k))(
+        variables, replay, jax.random.key(7)
+    )
+    lists = measured.lists()
+    expected = 20 if rows > HORIZON else 0
+    assert lists.pop("positions") == [expected] * HORIZON
+    assert len(lists) == 8
+    for curve in lists.values():
+        assert all((entry is None) == (expected == 0) for entry in curve)
+    assert json.loads(json.dumps(lists)) == lists
+    assert plain(lists["similarity"]) == lists["similarity"], "as metrics are written"
 
 
 def test_it_is_what_a_slow_version_says():

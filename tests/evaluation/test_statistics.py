@@ -64,6 +64,18 @@ def test_the_interval_covers_the_truth_and_one_without_seeds_does_not():
     assert pooled / 150 < 0.75
 
 
+def test_with_few_seeds_the_interval_is_too_narrow():
+    """With a deviation of 1 between seeds and 0.5 between episodes; the truth is 0."""
+    rng, covered = np.random.default_rng(0), {2: 0, 5: 0}
+    for seeds in covered:
+        for trial in range(100):
+            groups = rng.normal(size=(seeds, 1)) + 0.5 * rng.normal(size=(seeds, 16))
+            low, high = bootstrap_interval(groups, resamples=200, seed=trial)
+            covered[seeds] += low <= 0 <= high
+    assert 40 < covered[2] < 72
+    assert 75 < covered[5] < 95
+
+
 def test_what_has_no_spread_has_no_width():
     assert bootstrap_interval([[4.0] * 3, [4.0] * 2], resamples=20) == (4, 4)
     low, high = bootstrap_interval([[1.0, 2.0, 3.0]], resamples=200)

@@ -239,11 +239,12 @@ def complete_rows(history, rows, length, plan):
     return found
 
 
-def random_variables(model, example, seed=0):
+def random_variables(model, example, seed=0, queue=0):
     """Variables in which no head is constant, without running the model."""
-    action = jnp.zeros(example.shape[0], jnp.int32)
+    action, queues = (jnp.zeros((len(example), *size), jnp.int32) for size in ((), (queue,)))
     shapes = jax.eval_shape(
-        lambda *args: model.init(*args, method="everything"), jax.random.key(0), example, action
+        lambda *args: model.init(*args, method="everything"),
+        *(jax.random.key(0), example, action, queues),
     )
     rng = np.random.default_rng(seed)
 
@@ -270,11 +271,19 @@ def first_state(learner, example):
     )
 
 
-def small_model(kind="mlp"):
+def small_model(kind="mlp", sees_queue=False):
     if kind == "conv":
         config = ModelConfig(kind="conv", channels=8, width=16, memory=8, support=10)
         return build_model(config, (10, 10, 2), ACTIONS)
-    return build_model(ModelConfig(support=10, latent=8, width=16, memory=8), (3,), ACTIONS)
+    config = ModelConfig(support=10, latent=8, width=16, memory=8)
+    return build_model(config, (3,), ACTIONS, sees_queue=sees_queue)
+
+
+def random_queues(seed, *sizes):
+    """Queues of all lengths, ``[*sizes]``: actions, then ``ACTIONS`` where there are none."""
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(sizes[-1] + 1, size=(*sizes[:-1], 1))
+    return np.where(np.arange(sizes[-1]) < lengths, rng.integers(ACTIONS, size=sizes), ACTIONS)
 
 
 def small_learner(

@@ -82,6 +82,20 @@ def test_batch_is_what_the_episodes_say(name, ring):
     assert batch.following.shape[1] == plan.unroll - 1 + plan.stack
 
 
+def test_queues_are_those_of_the_rows_themselves():
+    plan = PLANS["plain"]
+    history = oracle.random_history(seed=3, num_envs=ENVS, length=200)
+    replay = oracle.filled(history, ROWS, 200)
+    queues = oracle.random_queues(0, ROWS, ENVS, 2)
+    decisions = replay.decisions._replace(queue=jnp.asarray(queues, jnp.int16))
+    places = oracle.complete_rows(history, ROWS, 200, plan)
+    batch = make_batch(replay._replace(decisions=decisions), sample_of(places), plan)
+    assert batch.queue.shape == (ROWS * ENVS, plan.unroll + 1, 2)
+    for b, (time, env) in enumerate(places):
+        rows = (time + np.arange(plan.unroll + 1)) % ROWS
+        np.testing.assert_array_equal(batch.queue[b], queues[rows, env])
+
+
 def test_history_has_every_kind_of_end():
     history = oracle.random_history(seed=1, length=150)
     episodes = [episode for env in history.episodes for episode in env]

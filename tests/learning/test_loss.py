@@ -7,7 +7,8 @@ import pytest
 
 from delayzero.learning.batch import Batch
 from delayzero.learning.config import LearnerConfig
-from delayzero.learning.loss import efficientzero_loss
+from delayzero.learning.in_training import InTraining
+from delayzero.learning.loss import efficientzero_loss, unroll_model
 
 from . import oracle
 
@@ -257,6 +258,36 @@ def test_what_is_not_masked_has_influence(variables, name, place):
     (one, _), _ = loss_and_gradient(variables["params"], batch)
     (two, _), _ = loss_and_gradient(variables["params"], batch._replace(**{name: field}))
     assert one != two
+
+
+def test_a_model_that_sees_queues_is_shown_those_of_each_state():
+    model, batch = oracle.small_model(sees_queue=True), make_batch(seed=5)
+    queue = oracle.random_queues(1, SAMPLES, STEPS + 1, 2)
+    assert all((queue[:, k] != queue[:, k + 1]).any() for k in range(STEPS))
+    variables = oracle.random_variables(model, jnp.zeros((1, STACK, 3)), queue=2)
+
+    @oracle.quick_jit
+    def similarity(variables, batch):
+        return unroll_model(InTraining(model, variables), batch, 2).similarity
+
+    @oracle.quick_jit
+    def slow(variables, batch):
+        bound = model.bind(variables)
+        latent, found = bound.represent(batch.observation, batch.queue[:, 0]), []
+        for k in range(STEPS):
+            latent = bound.step(latent, batch.action[:, k])
+            seen = batch.following[:, k : k + STACK]
+            real = bound.project(bound.represent(seen, batch.queue[:, k + 1]))
+            imagined = bound.predict_projection(bound.project(latent))
+            lengths = jnp.linalg.norm(real, axis=-1) * jnp.linalg.norm(imagined, axis=-1)
+            found.append(jnp.sum(real * imagined, axis=-1) / lengths)
+        return jnp.stack(found)
+
+    batch = batch._replace(queue=queue)
+    expected = slow(variables, batch)
+    np.testing.assert_allclose(similarity(variables, batch), expected, rtol=1e-3, atol=1e-4)
+    empty = batch._replace(queue=np.full_like(queue, oracle.ACTIONS))
+    assert (np.abs(slow(variables, empty) - expected) > 1e-3).any(axis=1).all()
 
 
 def test_stored_latents_are_as_good_as_encoding_them(variables):

@@ -9,6 +9,7 @@ from delayzero.learning.reanalysis import (
     with_all_encoded,
     with_newest_encoded,
 )
+from delayzero.planning import Planner
 from delayzero.replay import Sample
 
 from . import oracle
@@ -211,3 +212,39 @@ def test_updates_with_searched_batches():
     assert not batch.age.any()
     assert np.array_equal(batch.policy, found.policy[:, :3])
     assert not np.allclose(found.search_value, found.network_value, atol=1e-3)
+
+
+@pytest.mark.parametrize("how", ["sweep", "windows"])
+def test_a_model_that_sees_queues_is_shown_those_of_the_rows_themselves(how):
+    model = oracle.small_model(sees_queue=True)
+    variables = oracle.random_variables(model, jnp.zeros((1, 1, 3)), queue=2)
+    planner = Planner(model, PLANNER.config, 0.9, 5)
+    _, replay = replay_of(33)
+    queues = oracle.random_queues(0, ROWS, ENVS, 2)
+    decisions = replay.decisions._replace(queue=jnp.asarray(queues, jnp.int16))
+    replay = replay._replace(decisions=decisions)
+
+    @oracle.quick_jit
+    def values(queues):
+        stacks = replay.frames.reshape(ROWS * ENVS, 1, -1)
+        bound = model.bind(variables)
+        latent = bound.represent(stacks, queues.reshape(ROWS * ENVS, -1))
+        return model.support.decode(bound.predict(latent).value_logits).reshape(ROWS, ENVS)
+
+    expected, empty = values(queues), values(np.full_like(queues, oracle.ACTIONS))
+    assert (np.abs(expected - empty) > 1e-3)[queues[..., 0] < oracle.ACTIONS].all()
+    options = {"stack": 1, "updates": jnp.int32(9)}
+    if how == "sweep":
+        again = oracle.quick_jit(
+            lambda v, r: sweep(planner, v, KEY, r, jnp.int32(0), 1, roots=ROWS * ENVS, **options)
+        )(variables, replay)[0]
+        np.testing.assert_allclose(again.targets.network_value, expected, atol=1e-4)
+        return
+    config = oracle.small_learner(unroll=1, td_steps=1, bootstrap="network").config
+    sample = Sample(jnp.array([25, 29, 30]), jnp.array([1, 0, 1]), jnp.ones(3))
+    found = oracle.quick_jit(
+        lambda v, r: searched_windows(planner, v, KEY, r, sample, config, **options)
+    )(variables, replay)
+    rows = (np.asarray(sample.times)[:, None] + np.arange(3)) % ROWS
+    wanted = np.asarray(expected)[rows, np.asarray(sample.envs)[:, None]]
+    np.testing.assert_allclose(found.network_value, wanted, atol=1e-4)

@@ -62,10 +62,30 @@ def test_without_queues_nothing_is_done(made):
     assert roll(model, None, latent, jnp.zeros((BATCH, 0), jnp.int32)) is latent
 
 
-def test_no_more_steps_are_taken_than_the_longest_queue_has(made):
-    model, variables, latent, _ = made
-    text = str(jax.make_jaxpr(lambda q: roll(model, variables, latent, q))(jnp.asarray(QUEUES)))
-    assert text.count("while[") == 1, "a loop whose length is that of the queues, not unrolled"
+class Counted:
+    """A model that tells a list of every step that it really takes."""
+
+    num_actions = ACTIONS
+
+    def __init__(self):
+        self.taken = []
+
+    def bind(self, variables):
+        return self
+
+    def step(self, state, action):
+        jax.debug.callback(lambda: self.taken.append(1))
+        return state + 1
+
+
+@pytest.mark.parametrize("longest", [0, 1, 2, 4])
+def test_no_more_steps_are_taken_than_the_longest_queue_has(longest):
+    queue = np.where(np.arange(4) < np.array([[longest], [0], [longest // 2]]), 1, NONE)
+    model = Counted()
+    rolled = jax.jit(lambda q: roll(model, None, jnp.zeros((3, 2)), q))(jnp.asarray(queue))
+    jax.effects_barrier()
+    assert len(model.taken) == longest
+    np.testing.assert_array_equal(rolled[:, 0], [longest, 0, longest // 2])
 
 
 def test_a_planned_queue_is_drawn_from_the_policy_along_its_way(made):

@@ -12,7 +12,12 @@ from delayzero.agents import AGENTS
 from delayzero.arguments import UsageError
 from delayzero.evaluation.episodes import Evaluator
 from delayzero.learning.reanalysis import with_all_encoded
+from delayzero.model import WorldModel
+from delayzero.planning import Planner
+from delayzero.replay import create
 from delayzero.training import loop
+from delayzero.training.collector import Collector
+from delayzero.training.environments import Environments
 from delayzero.training.system import Spaces, build_system, make_training_env
 from delayzero.training.weights import load_weights
 
@@ -31,16 +36,24 @@ from .test_collector import play
 SEARCHING = [name for name, kind in AGENTS.items() if kind.has_model]
 
 
-def test_dez_without_delay_is_efficientzero_bit_for_bit(tmp_path):
-    """One runs without any delay wrapper, the other through it, and rolls."""
-    for agent in ("undelayed", "dez"):
-        config = small(tmp_path / agent, agent=agent, delay="constant:0")
-        assert loop.train(config, ["test"]).finished
+@pytest.fixture(scope="module")
+def undelayed(tmp_path_factory, compile_cache):
+    """The folder of a run without any delay wrapper."""
+    folder = tmp_path_factory.mktemp("undelayed") / "run"
+    assert loop.train(small(folder, agent="undelayed"), ["test"]).finished
+    return folder
+
+
+@pytest.mark.parametrize("agent", ["dez", "augmented"])
+def test_without_delay_it_is_efficientzero_bit_for_bit(agent, undelayed, tmp_path):
+    """It runs through the delay wrapper; one rolls, the other observes its queue."""
+    folder = tmp_path / "run"
+    assert loop.train(small(folder, agent=agent, delay="constant:0"), ["test"]).finished
     for part in ("learner", "replay"):
-        assert equal_trees(stored(tmp_path / "dez", part), stored(tmp_path / "undelayed", part))
-    scores = [json.loads((tmp_path / a / "result.json").read_text()) for a in ("dez", "undelayed")]
-    assert scores[0]["scores"] == scores[1]["scores"]
-    assert (scores[0]["delay"], scores[1]["delay"]) == ("constant:0", None)
+        assert equal_trees(stored(folder, part), stored(undelayed, part))
+    mine, other = (json.loads((f / "result.json").read_text()) for f in (folder, undelayed))
+    assert mine["scores"] == other["scores"]
+    assert (mine["delay"], other["delay"]) == ("constant:0", None)
 
 
 @pytest.mark.parametrize("agent", ["dez", pytest.param("augmented", marks=pytest.mark.slow)])
@@ -130,7 +143,9 @@ def trained(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize(("agent", "told"), [("dez", True), ("oblivious", False)])
+@pytest.mark.parametrize(
+    ("agent", "told"), [("dez", True), ("oblivious", False), ("delayed-q", False)]
+)
 def test_rolling_further_than_training_is_told(agent, told, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(loop, "Programs", NotCompiled)
     loop.train(small(tmp_path / "run", agent=agent, delay="constant:4"), ["test"])
@@ -168,6 +183,29 @@ def test_the_random_agent_learns_nothing(tmp_path):
     assert result["updates"] == 0
     assert result["prediction"] is None
     assert len(set(result["scores"])) > 1
+
+
+def test_the_random_agent_neither_searches_nor_keeps_what_it_saw(monkeypatch):
+    def never(*args, **options):
+        raise AssertionError("nothing is encoded or searched")
+
+    monkeypatch.setattr(WorldModel, "represent", never)
+    monkeypatch.setattr(Planner, "search", never)
+    config = small(agent="random", delay="walk:3", rows=8, interactions=4000, max_steps=None)
+    env = Environments.of(config)
+    system = build_system(config, Spaces.of(env.played))
+    assert system.replay_rows < 2 * (config.rows + config.stack + config.learner.window)
+    spaces = system.spaces
+    replay = create(system.replay_rows, config.envs, spaces.shape, spaces.dtype, spaces.num_actions)
+    collector = Collector(system, env.played)
+    collector.begin()
+    counts = np.zeros(2)
+    for _ in range(20):
+        replay, _ = collector.collect(None, replay, 0)
+        rows = (int(replay.length) - 1 - np.arange(config.rows)) % replay.rows
+        counts += np.bincount(np.asarray(replay.decisions.decided)[rows].ravel(), minlength=2)
+    assert abs(counts[0] - counts.sum() / 2) < 2 * np.sqrt(counts.sum())
+    assert int(replay.length) > 2 * replay.rows, "the ring goes round"
 
 
 @pytest.mark.parametrize(

@@ -60,12 +60,26 @@ def fails(capsys, *words):
         (["cartpole", "--seed", "1", "2"], "'2' belongs to no option"),
         (["cartpole", "--interactions", "500"], "nothing would be learned; type --interactions"),
         (["cartpole", "--learner.learning-rate", "nan"], "--learner.learning-rate is nan"),
+        (
+            ["cartpole", "--q.width=3"],
+            "--q.width changes nothing for the agent 'dez': its settings are --model..., "
+            "--search..., --replay..., --learner..., --reanalysis...; leave it out",
+        ),
+        (
+            ["cartpole", "--agent", "delayed-q", "--learner.learning_rate", "7"],
+            "--learner.learning-rate changes nothing for the agent 'delayed-q': its settings are "
+            "--q..., --replay..., --learner.batch-size; leave it out, or choose another --agent",
+        ),
+        (
+            ["cartpole", "--search.simulations", "9", "--agent", "random"],
+            "--search.simulations changes nothing for the agent 'random': it learns nothing",
+        ),
     ],
     ids=[
         *("option", "nested-option", "value", "preset", "second-preset", "nothing"),
         *("no-preset", "too-small", "too-early", "nested-too-small"),
         *("nested-name", "no-group", "one-dash", "far-from-all", "late-preset", "two-values"),
-        *("nothing-learned", "nan"),
+        *("nothing-learned", "nan", "q-of-dez", "learner-of-delayed-q", "search-of-random"),
     ],
 )
 def test_errors_say_what_to_type(words, message, asked, capsys):
@@ -113,6 +127,14 @@ def test_every_setting_can_be_typed(asked, capsys, tmp_path):
     assert capsys.readouterr().out.strip() == str(tmp_path)
     assert main(["train", "minatar", "debug"]) == 0
     assert asked[1] == compose(["minatar", "debug"])
+
+
+def test_what_an_agent_uses_can_be_typed(asked):
+    q = ["--q.width", "8", "--replay.capacity=7000", "--learner.batch_size", "32", "--seed", "3"]
+    assert main(["train", "cartpole", "--agent", "delayed-q", *q]) == 0
+    assert main(["train", "cartpole", "--model.width", "32", "--reanalysis.roots=64"]) == 0
+    assert main(["train", "atari", "--agent", "random"]) == 0, "what presets set is left alone"
+    assert [config.agent for config in asked] == ["delayed-q", "dez", "random"]
 
 
 def test_an_interrupted_run_ends_with_130(monkeypatch, tmp_path):

@@ -8,8 +8,10 @@ import jax
 import numpy as np
 import pytest
 
+from delayzero.agents.audit import MisalignedError
 from delayzero.envs.make import make_vector
 from delayzero.replay import HostFrames, create
+from delayzero.training import collector as collector_module
 from delayzero.training.collector import Collector
 from delayzero.training.environments import Environments
 from delayzero.training.system import (
@@ -269,3 +271,67 @@ def test_arrays_that_an_environment_uses_again_are_copied():
     np.testing.assert_array_equal(np.asarray(rows.reward)[:6, 0], [1, 2, 3, 4, 5, 6])
     np.testing.assert_array_equal(np.asarray(rows.truncated)[:6, 0], [0, 0, 1, 0, 0, 0])
     np.testing.assert_array_equal(np.asarray(rows.final)[:6, 0], [0, 0, 0, 1, 0, 0])
+
+
+@pytest.fixture(scope="module")
+def audited():
+    """By agent: a collector that audits, an empty replay and variables."""
+    made = {}
+
+    def make(agent):
+        if agent not in made:
+            config = small(agent=agent, delay="uniform:0-3", rows=12, interactions=2000)
+            made[agent] = set_up(config)
+        return made[agent]
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("agent", "spoil", "column"),
+    [
+        pytest.param("dez", lambda h, d: (h._replace(action=d.decided), d), "action", id="decided"),
+        pytest.param(
+            "dez", lambda h, d: (h._replace(action=np.roll(h.action, 1)), d), "action", id="shifted"
+        ),
+        pytest.param("dez", lambda h, d: (h, d._replace(decided=h.action)), "decided", id="ran"),
+        pytest.param("dez", lambda h, d: (h, d._replace(delay=d.delay[::-1])), "delay", id="delay"),
+        pytest.param(
+            "dez",
+            lambda h, d: (h, d._replace(decision_time=d.decision_time + 1)),
+            "decision_time",
+            id="time",
+        ),
+        pytest.param("dez", lambda h, d: (h._replace(first=h.final), d), "first", id="first"),
+        pytest.param(
+            "augmented", lambda h, d: (h._replace(action=1 - h.action), d), "action", id="action"
+        ),
+        pytest.param(
+            "augmented", lambda h, d: (h, d._replace(queue=d.queue[::-1])), "queue", id="queue"
+        ),
+    ],
+)
+def test_the_audit_reads_what_is_stored(agent, spoil, column, audited, monkeypatch):
+    collector, empty, variables = audited(agent)
+    right = collector_module.rows_of
+    collector.begin()
+    replay = jax.tree.map(lambda x: jax.numpy.array(np.array(x)), empty)
+    replay, _ = collector.collect(variables, replay, 0)
+    monkeypatch.setattr(collector_module, "rows_of", lambda *args: spoil(*right(*args)))
+    with pytest.raises(MisalignedError, match=f"the replay's column '{column}' holds"):
+        collector.collect(variables, replay, 0)
+
+
+def test_the_audit_reads_the_rows_where_they_are_stored(audited, monkeypatch):
+    collector, empty, variables = audited("dez")
+    collector.begin()
+    replay = jax.tree.map(lambda x: jax.numpy.array(np.array(x)), empty)
+    store = collector._append
+
+    def elsewhere(*args):
+        stored = store(*args)
+        return stored._replace(decisions=jax.tree.map(lambda x: x[::-1], stored.decisions))
+
+    monkeypatch.setattr(collector, "_append", elsewhere)
+    with pytest.raises(MisalignedError, match="the replay's column 'decided' holds"):
+        collector.collect(variables, replay, 0)

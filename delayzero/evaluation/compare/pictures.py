@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from delayzero.agents.kinds import AGENTS
 from delayzero.delays.pictures import GREY, INK, PALE, new_figure
 from delayzero.evaluation.compare.results import AgentResult, Estimate, mean_curve
@@ -111,7 +113,7 @@ def _draw_delays(
     axes: Axes, results: Sequence[AgentResult], delay: str, laws: Sequence[str]
 ) -> None:
     """The law of training stands apart on the right; the bound is a line across."""
-    shown = [result for result in results if result.by_delay]
+    shown = [result for result in results if AGENTS[result.agent].delayed]
     apart = len(laws) + 0.4
     axes.axvspan(apart - 0.5, apart + 0.5, color=PALE, linewidth=0)
     for place, result in enumerate(shown):
@@ -125,7 +127,7 @@ def _draw_delays(
         _draw_estimates(axes, points, colour, "o-", result.agent)
         _draw_estimates(axes, [(apart + shift, result.estimate)], colour, "D", None)
     for result in results:
-        if not result.by_delay:
+        if not AGENTS[result.agent].delayed:
             axes.axhline(
                 result.estimate.iqm,
                 color=COLOURS[result.agent],
@@ -153,8 +155,9 @@ def _draw_estimates(
 
 def _draw_prediction(axes: Axes, result: AgentResult, name: str) -> None:
     """The rolled state's curve, and dashed that of the state left as it was."""
-    ahead, colour = result.prediction["horizon"], COLOURS[result.agent]
-    rolled, stale = result.prediction[name], result.prediction[f"stale_{name}"]
+    names, colour = ("horizon", name, f"stale_{name}"), COLOURS[result.agent]
+    # What was not measured becomes NaN, and so a gap.
+    ahead, rolled, stale = (np.array(result.prediction[one], np.float64) for one in names)
     axes.plot(ahead, rolled, "o-", color=colour, markersize=4, label=result.agent)
     axes.plot(ahead, stale, "--", color=colour, linewidth=1, alpha=0.6)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from delayzero.agents.kinds import AGENTS, AgentName
 from delayzero.arguments import UsageError
-from delayzero.delays import parse
+from delayzero.delays import Constant, parse
 from delayzero.training.config import TrainConfig
 from delayzero.training.presets import compose
 from delayzero.words import meant
@@ -103,13 +103,17 @@ class Plan:
     def laws_of(self, agent: AgentName) -> list[str]:
         """The laws under which an agent's runs are evaluated.
 
-        The bound has no delay, and an agent that sees its queue sees none that is longer than in
-        training.
+        The bound has no delay. An agent that sees its queue sees none that is longer than in
+        training, and after a constant law it has learned nothing of shorter ones.
         """
-        kind, longest = AGENTS[agent], parse(self.delay).max_delay
+        kind, trained = AGENTS[agent], parse(self.delay)
         if not kind.delayed:
             return []
-        return [law for law in self.laws if not kind.sees_queue or parse(law).max_delay <= longest]
+        if not kind.sees_queue:
+            return list(self.laws)
+        if isinstance(trained, Constant):
+            return [law for law in self.laws if parse(law) == trained]
+        return [law for law in self.laws if parse(law).max_delay <= trained.max_delay]
 
     def _settings(self, agent: AgentName, seed: int) -> dict[str, Any]:
         base = compose(self.presets)

@@ -12,6 +12,7 @@ import numpy as np
 from delayzero.agents.kinds import AgentName
 from delayzero.evaluation.compare.by_delay import read_scores
 from delayzero.evaluation.compare.plan import Plan, Run
+from delayzero.evaluation.prediction import Curves
 from delayzero.evaluation.statistics import bootstrap_interval, iqm
 from delayzero.training.curves import read_curve
 
@@ -50,8 +51,8 @@ class AgentResult:
         seeds: How many.
         curves: The evaluations of each run.
         by_delay: The estimate under each further law.
-        prediction: How far off the model is by horizon, each figure the mean over seeds; empty for
-            agents without a model.
+        prediction: How far off the model is by horizon, each figure the mean over seeds, None where
+            no seed has one; empty for agents without a model.
     """
 
     agent: AgentName
@@ -62,7 +63,7 @@ class AgentResult:
     seeds: int
     curves: list[Points] = field(default_factory=list)
     by_delay: dict[str, Estimate] = field(default_factory=dict)
-    prediction: dict[str, list[float]] = field(default_factory=dict)
+    prediction: Curves = field(default_factory=dict)
 
 
 def read_agent(plan: Plan, agent: AgentName) -> AgentResult:
@@ -108,8 +109,14 @@ def _by_law(plan: Plan, agent: AgentName, runs: Sequence[Run]) -> dict[str, list
     return {law: [scores[law] for scores in found] for law in plan.laws_of(agent)}
 
 
-def _mean_prediction(results: Sequence[dict[str, Any]]) -> dict[str, list[float]]:
-    found = [result["prediction"] for result in results if result.get("prediction")]
+def _mean_prediction(results: Sequence[dict[str, Any]]) -> Curves:
+    found: list[Curves] = [one["prediction"] for one in results if one.get("prediction")]
     if not found:
         return {}
-    return {name: np.mean([p[name] for p in found], axis=0).tolist() for name in found[0]}
+    return {name: [*map(_mean, zip(*(p[name] for p in found), strict=True))] for name in found[0]}
+
+
+def _mean(entries: Sequence[float | None]) -> float | None:
+    """The mean of those that there are."""
+    known = [entry for entry in entries if entry is not None]
+    return float(np.mean(known)) if known else None

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
+from delayzero.agents.kinds import AgentName
 from delayzero.arguments import UsageError
 from delayzero.delays import parse
 from delayzero.evaluation.compare.by_delay import read_scores, words_for
@@ -18,7 +19,7 @@ from delayzero.extras import MissingExtraError
 from delayzero.progress import progress
 from delayzero.training.config import TrainConfig
 from delayzero.training.run_folder import FREE_FIELDS, RunFolder, commit
-from delayzero.training.system import make_training_env
+from delayzero.training.system import Spaces, build_system, make_training_env
 
 _TAIL = 1 << 16
 """Bytes at the end of a log of metrics that surely hold a whole line."""
@@ -69,7 +70,7 @@ def check(plan: Plan) -> None:
     """Refuse what cannot be before anything is begun.
 
     Raises:
-        UsageError: A setting or the environment cannot be.
+        UsageError: A setting or the environment cannot be, or an agent cannot learn in it.
         DelayError: There is no such law.
     """
     parse(plan.delay)
@@ -81,7 +82,23 @@ def check(plan: Plan) -> None:
         config = plan.config(run.agent, run.seed)
         if run.result.exists():  # training checks the others
             _check_same(run, config)
-    make_training_env(replace(config, envs=1)).close()
+    env = make_training_env(replace(config, envs=1))
+    env.close()
+    _check_agents(plan, Spaces.of(env))
+
+
+def _check_agents(plan: Plan, spaces: Spaces) -> None:
+    """Refuse agents that cannot learn in this environment."""
+    refused: dict[AgentName, str] = {}
+    for agent in plan.agents:
+        try:
+            build_system(plan.config(agent, plan.seeds[0]), spaces)
+        except (UsageError, ValueError) as error:
+            refused[agent] = str(error)
+    if refused:
+        others = [agent for agent in plan.agents if agent not in refused]
+        hint = f"; type --agents {' '.join(others)}" if others else ""
+        raise UsageError(next(iter(refused.values())) + hint)
 
 
 def _check_same(run: Run, config: TrainConfig) -> None:

@@ -8,6 +8,8 @@ from delayzero.agents.kinds import AGENTS
 from delayzero.evaluation.compare.results import AgentResult, Estimate
 
 OURS = "dez"
+ENOUGH_SEEDS = 5
+"""With fewer a bootstrap's interval is much too narrow: ``benchmarks/intervals.py``."""
 
 
 def table(results: Sequence[AgentResult]) -> str:
@@ -32,7 +34,7 @@ def delay_table(results: Sequence[AgentResult], laws: Sequence[str]) -> str:
     """The IQM of each agent under each law; a dash where it was not evaluated."""
     rows: list[tuple[str, ...]] = [("agent", *laws)]
     for result in results:
-        if result.by_delay:
+        if AGENTS[result.agent].delayed:
             found = [result.by_delay.get(law) for law in laws]
             cells = ["-" if estimate is None else f"{estimate.iqm:.1f}" for estimate in found]
             rows.append((result.agent, *cells))
@@ -57,8 +59,14 @@ def outcome(results: Sequence[AgentResult]) -> str:
             said.append(f"Without delay the IQM is {bound:.1f}; DEZ has {ours.iqm:.1f}{share}.")
         if "random" in by_agent:
             said.append(f"Deciding at random has {by_agent['random'].estimate.iqm:.1f}.")
-    if any(result.seeds == 1 for result in results):
+    fewest = min((result.seeds for result in results), default=ENOUGH_SEEDS)
+    if fewest == 1:
         said.append("One seed only: the intervals tell nothing of other seeds.")
+    elif fewest < ENOUGH_SEEDS:
+        said.append(
+            f"{fewest} seeds only: the intervals are too narrow, and hold the truth less often "
+            "than they say (docs/compare.md)."
+        )
     return "\n".join(said)
 
 

@@ -3,7 +3,7 @@
 from delayzero.evaluation.compare.results import AgentResult, Estimate
 
 
-def made_up(agent, low, high, *, seeds=3, **others):
+def made_up(agent, low, high, *, seeds=5, **others):
     middle = (low + high) / 2
     values = {
         "estimate": Estimate(middle, low, high),

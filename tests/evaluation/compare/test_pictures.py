@@ -1,3 +1,5 @@
+import math
+
 import pytest
 
 from delayzero.evaluation.compare.pictures import (
@@ -48,7 +50,7 @@ def test_the_mean_over_seeds():
 def test_every_agent_and_every_seed_has_its_line(results):
     axes = interactions_picture(results).axes[0]
     assert labels(axes) == ["dez", "augmented", "undelayed"]
-    assert len(axes.lines) == 3 * (3 + 1)
+    assert len(axes.lines) == 3 * (5 + 1)
 
 
 def test_the_law_of_training_stands_beside_the_others(results):
@@ -60,11 +62,29 @@ def test_the_law_of_training_stands_beside_the_others(results):
     assert set(drawn["undelayed"]) == {500}
 
 
+def test_an_agent_without_other_laws_is_shown_at_that_of_training(results):
+    axes = delays_picture([*results, made_up("oblivious", 1, 3, by_delay={})], "walk:5", LAWS).axes[
+        0
+    ]
+    assert labels(axes) == ["dez", "augmented", "oblivious", "undelayed"]
+    places = {float(line.get_xdata()[0]) for line in axes.lines if list(line.get_ydata()) == [2]}
+    assert len(places) == 1
+    assert places.pop() > len(LAWS) - 0.5
+
+
 def test_only_agents_with_a_model_have_errors(results):
     figure = prediction_picture(results)
     assert [len(axes.lines) for axes in figure.axes] == [2, 2, 2]
     rolled, stale = (list(line.get_ydata()) for line in figure.axes[2].lines)
     assert (rolled, stale) == ([1.0, 2.0], [3.0, 4.0])
+
+
+def test_what_was_not_measured_is_a_gap():
+    curves = {**PREDICTION, "value_error": [1.0, None]}
+    figure = prediction_picture([made_up("dez", 400, 500, prediction=curves)])
+    drawn = figure.axes[2].lines[0].get_ydata()
+    assert drawn[0] == 1
+    assert math.isnan(drawn[1])
 
 
 def test_what_there_is_nothing_to_show_of_is_not_saved(results, tmp_path):

@@ -4,6 +4,7 @@ import shutil
 from dataclasses import asdict
 from pathlib import Path
 
+import gymnasium as gym
 import numpy as np
 import pytest
 
@@ -12,6 +13,15 @@ from delayzero.evaluation.compare import run
 from delayzero.evaluation.compare.plan import Plan, usual_laws
 from delayzero.evaluation.compare.results import Estimate, read_agent
 
+
+class Signed(gym.Env):
+    """Images that Delayed-Q cannot predict."""
+
+    observation_space = gym.spaces.Box(-1, 1, (10, 10, 2), np.float32)
+    action_space = gym.spaces.Discrete(2)
+
+
+gym.register("delayzero-tests/Signed-v0", Signed)
 WORDS = ["--preset", "cartpole", "debug", "--agents", "oblivious", "random", "--seeds", "0", "1"]
 WORDS += ["--delay", "walk:2", "--folder", "here"]
 
@@ -119,6 +129,11 @@ def test_a_comparison_and_going_on_with_it(started, tmp_path, capsys):
         (["--jobs", "0"], "should be at least 1"),
         (["--interactions", "0"], "should be at least 1"),
         (["--agnets", "dez"], "delayzero compare --help"),
+        (
+            ["--env", "delayzero-tests/Signed-v0", "--agents", "dez", "delayed-q", "augmented"],
+            "or choose another --agent; type --agents dez augmented",
+        ),
+        (["--env", "delayzero-tests/Signed-v0", "--agents", "delayed-q"], "another --agent"),
     ],
 )
 def test_errors_are_one_line_and_begin_nothing(words, message, started, tmp_path, capsys):
@@ -139,6 +154,13 @@ def test_the_laws_of_the_evaluation(tmp_path):
     assert plan.laws_of("undelayed") == []
 
 
+def test_a_constant_law_shows_no_other_queues_than_full_ones(tmp_path):
+    laws = ("constant:0", "constant:2", "constant:3", "uniform:0-2")
+    plan = Plan(tmp_path, delay="constant:2", laws=laws)
+    assert plan.laws_of("augmented") == ["constant:2"]
+    assert plan.laws_of("dez") == list(laws)
+
+
 def test_the_last_evaluation_on_the_way_is_before_the_end(tmp_path):
     config = Plan(tmp_path).config("dez", 0)
     evaluations = config.interactions // config.evaluate_every
@@ -153,11 +175,16 @@ def test_prediction_errors_are_means_over_seeds(tmp_path):
         made.folder.mkdir()
         made.metrics.write_text("")
         prediction = {"horizon": [1, 2], "latent_error": [seed, 4 * seed]}
+        prediction |= {"value_error": [[None, 1.0], [None, None]][seed]}
         result = {"interactions": 9, "score": 1.0, "scores": [1.0, 2.0], "prediction": prediction}
         result |= {"train_seconds": 10.0 + seed, "seconds": {"evaluating": 2.0}}
         made.result.write_text(json.dumps(result))
     found = read_agent(plan, "dez")
-    assert found.prediction == {"horizon": [1, 2], "latent_error": [0.5, 2.0]}
+    assert found.prediction == {
+        "horizon": [1, 2],
+        "latent_error": [0.5, 2.0],
+        "value_error": [None, 1.0],
+    }
     assert found.seconds == 8.5
 
 

@@ -1,3 +1,5 @@
+import pytest
+
 from delayzero.evaluation.compare.results import Estimate
 from delayzero.evaluation.compare.tables import delay_table, outcome, table
 
@@ -18,13 +20,15 @@ def test_a_law_that_an_agent_was_not_evaluated_under_is_a_dash():
     results = [
         made_up("dez", 1, 2, by_delay=laws),
         made_up("augmented", 1, 2),
+        made_up("oblivious", 1, 2, by_delay={}),
         made_up("undelayed", 1, 2, by_delay={}),
     ]
     rows = [line.split() for line in delay_table(results, list(laws)).splitlines()]
     assert rows[0] == ["agent", "constant:0", "constant:9"]
     assert rows[1] == ["dez", "10.0", "4.0"]
     assert rows[2] == ["augmented", "1.5", "-"]
-    assert len(rows) == 3
+    assert rows[3] == ["oblivious", "-", "-"]
+    assert len(rows) == 4
 
 
 def test_ahead_of_all():
@@ -63,6 +67,16 @@ def test_the_bound_and_the_floor_are_not_rivals():
     )
 
 
-def test_one_seed_is_said():
-    assert "One seed only" in outcome([made_up("dez", 1, 2, seeds=1)])
+@pytest.mark.parametrize(
+    ("seeds", "said"),
+    [(1, "One seed only"), (2, "2 seeds only"), (4, "4 seeds only"), (5, ""), (9, "")],
+)
+def test_few_seeds_are_said(seeds, said):
+    last = outcome([made_up("dez", 1, 2, seeds=seeds), made_up("random", 1, 1, seeds=9)])
+    *others, caveat = last.split("\n")
+    assert caveat.startswith(said) if said else caveat.startswith("Deciding at random")
+    assert not any("only" in line for line in others)
+
+
+def test_there_may_be_nothing_to_say():
     assert outcome([made_up("augmented", 1, 2), made_up("oblivious", 1, 2)]) == ""
