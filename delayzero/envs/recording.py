@@ -88,6 +88,11 @@ class ActionLog(VectorWrapper[Any, Any, Any, Any, Any]):
         self._digest = digest(self._digest, self._steps, *outcome[:4])
         return outcome
 
+    @property
+    def steps(self) -> int:
+        """Steps since the last reset."""
+        return self._steps
+
     def log(self) -> dict[str, Any]:
         """The seed (int), the actions ``[T, N]`` since the reset, and the digest (int)."""
         if self._seed is None:
@@ -96,13 +101,17 @@ class ActionLog(VectorWrapper[Any, Any, Any, Any, Any]):
         return {"seed": self._seed, "actions": actions, "digest": self._digest}
 
     def replay(
-        self, log: dict[str, Any], advance: Callable[[int], Any] | None = None
+        self,
+        log: dict[str, Any],
+        advance: Callable[[int], Any] | None = None,
+        see: Callable[[Any], Any] | None = None,
     ) -> StepOutcome | None:
         """Bring the environments to where a log ends, by doing again all that it has.
 
         Args:
             log: Of environments that were made in the same way.
             advance: Called with 1 after each step, for a bar of progress.
+            see: Called with the observations before each step; they may be overwritten after it.
 
         Returns:
             The outcome of the last step, or of the reset where the log has no step (its rewards
@@ -119,6 +128,8 @@ class ActionLog(VectorWrapper[Any, Any, Any, Any, Any]):
         none, ends = np.zeros(self.num_envs), np.zeros(self.num_envs, bool)
         outcome = StepOutcome(observations, none, ends, ends.copy(), info)
         for row in actions.astype(np.int64):
+            if see is not None:
+                see(outcome.observations)
             outcome = self.step(row)
             if advance is not None:
                 advance(1)

@@ -1,6 +1,6 @@
 """Trajectories on the device: one frame a step, stacked when they are read."""
 
-from delayzero.replay.frames import HostFrames
+from delayzero.replay.frames import FrameWriter, HostFrames
 from delayzero.replay.sampling import Sample, sample, window_slots, with_priorities
 from delayzero.replay.storage import (
     Decisions,
@@ -23,6 +23,7 @@ from delayzero.replay.storage import (
 
 __all__ = [
     "Decisions",
+    "FrameWriter",
     "HostFrames",
     "Replay",
     "ReplayConfig",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -67,3 +68,40 @@ def empty_frames(
     if host:
         return HostFrames(np.zeros((rows, num_envs, *shape), dtype))
     return jnp.zeros((rows, num_envs, *shape), dtype)
+
+
+class FrameWriter:
+    """Writes the rows of a run again from their beginning, some hundred at a time.
+
+    Attributes:
+        frames: What was written so far, after :meth:`finish` all of it.
+    """
+
+    def __init__(self, frames: Frames, at_once: int = 256) -> None:
+        self.frames = frames
+        self._at_once = min(at_once, frames.shape[0])
+        self._time = 0
+        self._waiting: list[NDArray[Any]] = []
+
+    def write(self, row: NDArray[Any]) -> None:
+        """The next row, ``[N, ...]``; it may be overwritten afterwards."""
+        self._waiting.append(np.array(row, self.frames.dtype))
+        if len(self._waiting) == self._at_once:
+            self.finish()
+
+    def finish(self) -> None:
+        """Write what is waiting."""
+        if not self._waiting:
+            return
+        slots = (self._time + np.arange(len(self._waiting))) % self.frames.shape[0]
+        if isinstance(self.frames, HostFrames):
+            self.frames.write(slots, self._waiting)
+        else:
+            self.frames = _put(self.frames, slots, np.stack(self._waiting))
+        self._time += len(self._waiting)
+        self._waiting = []
+
+
+@functools.partial(jax.jit, donate_argnums=0)
+def _put(frames: Array, slots: Array, rows: Array) -> Array:
+    return frames.at[slots].set(rows)

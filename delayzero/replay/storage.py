@@ -304,25 +304,30 @@ def latents_at(replay: Replay, slots: Array, envs: Array) -> Array | None:
     return None if isinstance(replay.latents, tuple) else replay.latents[slots, envs]
 
 
-def arrays_of(replay: Replay) -> Any:
-    """The replay as a tree of arrays alone, to be saved."""
+def arrays_of(replay: Replay, *, frames: bool = True) -> Any:
+    """The replay as a tree of arrays alone, to be saved; without its frames if so wanted."""
+    if not frames:
+        return replay._replace(frames=())  # type: ignore[arg-type]
     if not isinstance(replay.frames, HostFrames):
         return replay
-    frames: Any = replay.frames.array
-    return replay._replace(frames=frames)
+    kept: Any = replay.frames.array
+    return replay._replace(frames=kept)
 
 
-def release(replay: Replay) -> None:
+def release(replay: Replay, *, frames: bool = True) -> None:
     """Free the memory of a replay whose arrays :func:`with_arrays` will replace."""
-    if isinstance(replay.frames, HostFrames):
+    if frames and isinstance(replay.frames, HostFrames):
         replay.frames.array = replay.frames.array[:0].copy()
-    for array in jax.tree.leaves(replay):
+    for array in jax.tree.leaves(arrays_of(replay, frames=False)):
         array.delete()
+    if frames and not isinstance(replay.frames, HostFrames):
+        replay.frames.delete()
 
 
-def with_arrays(replay: Replay, arrays: Any) -> Replay:
+def with_arrays(replay: Replay, arrays: Any, *, frames: bool = True) -> Replay:
     """A replay like this one with saved arrays, kept where its own are, which are not read."""
-    if not isinstance(replay.frames, HostFrames):
+    if frames and not isinstance(replay.frames, HostFrames):
         return Replay(*arrays)
-    replay.frames.array = np.require(arrays.frames, requirements="W")
+    if frames and isinstance(replay.frames, HostFrames):
+        replay.frames.array = np.require(arrays.frames, requirements="W")
     return Replay(*arrays)._replace(frames=replay.frames)

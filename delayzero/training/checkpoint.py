@@ -15,6 +15,9 @@ import orbax.checkpoint as ocp
 
 from delayzero.arguments import UsageError
 
+FILE_BYTES = 2**22
+"""About the size of the files, and of the pieces that large arrays are cut into."""
+
 logging.getLogger("absl").setLevel(logging.WARNING)  # orbax reports every file
 
 
@@ -54,7 +57,14 @@ class Checkpoints:
 
     def save(self, step: int, parts: dict[str, Any], progress: dict[str, Any]) -> None:
         """Write a checkpoint; the one before goes when this one is complete."""
-        items = {name: ocp.args.PyTreeSave(part) for name, part in parts.items()}
+        items = {
+            name: ocp.args.PyTreeSave(
+                part,
+                save_args=jax.tree.map(lambda _: ocp.SaveArgs(chunk_byte_size=FILE_BYTES), part),
+                ocdbt_target_data_file_size=FILE_BYTES,
+            )
+            for name, part in parts.items()
+        }
         self._manager.save(
             step, args=ocp.args.Composite(progress=ocp.args.JsonSave(progress), **items)
         )

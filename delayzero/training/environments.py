@@ -7,9 +7,11 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from gymnasium.vector import VectorWrapper
 from numpy.typing import NDArray
 
 from delayzero.delays import DelayedExecutionVector
+from delayzero.envs.atari import Atari
 from delayzero.envs.recording import ActionLog
 from delayzero.training.config import TrainConfig
 from delayzero.training.metrics import plain
@@ -42,15 +44,36 @@ class Environments:
             numbers["delay"] = _plain(delay)
         return log["actions"].astype(np.int32), numbers
 
+    def rebuilds(self, rows: int) -> bool:
+        """Whether all observations of so many rows come back when the actions are played again.
+
+        They do in Atari, which has no randomness but the seed's. Of other environments that is not
+        known before it is tried.
+        """
+        env: Any = self._log
+        while isinstance(env, VectorWrapper) and not isinstance(env, Atari):
+            env = env.env
+        return isinstance(env, Atari) and self._log.steps == rows
+
     def restore(
-        self, actions: NDArray[Any], numbers: dict[str, Any], advance: Callable[[int], Any]
+        self,
+        actions: NDArray[Any],
+        numbers: dict[str, Any],
+        advance: Callable[[int], Any],
+        see: Callable[[Any], Any] | None = None,
     ) -> Any:
         """Go on from a :meth:`state`.
+
+        Args:
+            actions: Of the state.
+            numbers: Of the state.
+            advance: Called with 1 after each step.
+            see: Called with the observations before each step.
 
         Returns:
             The newest observations; None if the environments did not come back to where they were.
         """
-        outcome = self._log.replay({**numbers, "actions": actions}, advance)
+        outcome = self._log.replay({**numbers, "actions": actions}, advance, see)
         if outcome is None:
             return None
         if isinstance(self.played, DelayedExecutionVector):

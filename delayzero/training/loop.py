@@ -26,8 +26,8 @@ from delayzero.evaluation.episodes import Evaluator, summary
 from delayzero.evaluation.prediction import Curves, foresight_program, measure_foresight
 from delayzero.learning.learner import NEVER, LearnerState
 from delayzero.progress import Advance, progress
-from delayzero.replay import Replay, arrays_of, cut_off, release, with_arrays
-from delayzero.training.checkpoint import Checkpoints, examples_of
+from delayzero.replay import FrameWriter, Replay, arrays_of, cut_off, release, with_arrays
+from delayzero.training.checkpoint import BrokenCheckpointError, Checkpoints, examples_of
 from delayzero.training.collector import Collector
 from delayzero.training.config import TrainConfig
 from delayzero.training.environments import Environments
@@ -358,13 +358,15 @@ class Trainer:
         if self._checkpoints.latest() == self._rounds:
             return
         actions, environments = self._env.state()
+        rebuilt = self._env.rebuilds(int(self.replay.length))
         parts = {
             "learner": self.learner,
-            "replay": arrays_of(self.replay),
+            "replay": arrays_of(self.replay, frames=not rebuilt),
             "collector": {**self._collector.state(), "actions": actions},
         }
         progress_made = {
             "environments": environments,
+            "frames": "rebuilt" if rebuilt else "stored",
             "position": int(self._position),
             "rounds": self._rounds,
             "sweeps": self._sweeps,
@@ -379,19 +381,19 @@ class Trainer:
 
     def _restore(self) -> None:
         made = self._checkpoints.progress()
-        config = self._system.config
+        config, stored = self._system.config, made["frames"] == "stored"
         actions = np.zeros((made["environments"]["steps"], config.envs), np.int32)
         examples = examples_of(
             {
                 "learner": self.learner,
-                "replay": arrays_of(self.replay),
+                "replay": arrays_of(self.replay, frames=stored),
                 "collector": {**self._collector.state(), "actions": actions},
             }
         )
-        release(self.replay)  # there may be no room for two
+        release(self.replay, frames=stored)  # there may be no room for two
         parts = self._checkpoints.restore(examples)
         self.learner = parts["learner"]
-        self.replay = with_arrays(self.replay, parts["replay"])
+        self.replay = with_arrays(self.replay, parts["replay"], frames=stored)
         self._collector.restore(parts["collector"])
         self._position = jnp.int32(made["position"])
         self._rounds, self._sweeps = made["rounds"], made["sweeps"]
@@ -400,12 +402,25 @@ class Trainer:
         self._seconds, self._times = made["seconds"], dict(made["times"])
         self._metrics = made["metrics"]
         self._log.rewind(made["metrics_bytes"])
-        self._restore_environments(parts["collector"]["actions"], made["environments"])
+        self._restore_environments(parts["collector"]["actions"], made["environments"], stored)
         _say(f"going on from {self._collector.interactions} interactions, {self.updates} updates")
 
-    def _restore_environments(self, actions: Any, numbers: dict[str, Any]) -> None:
+    def _restore_environments(
+        self, actions: Any, numbers: dict[str, Any], frames_stored: bool
+    ) -> None:
+        """Play everything again; the replay's frames too, where the checkpoint has none."""
+        writer = FrameWriter(self.replay.frames)
+        see = None if frames_stored else writer.write
         with progress("environments", len(actions)) as advance:
-            observations = self._env.restore(actions, numbers, advance)
+            observations = self._env.restore(actions, numbers, advance, see)
+        writer.finish()
+        self.replay = self.replay._replace(frames=writer.frames)
+        if observations is None and not frames_stored:
+            raise BrokenCheckpointError(
+                f"the frames of this run come back by playing its actions again, and "
+                f"{self._system.config.env} showed something else than it did: go on with the "
+                f"versions in {self._folder.starts}"
+            )
         if observations is None:
             _say(
                 f"{self._system.config.env} did not come back to where it was: "

@@ -13,6 +13,7 @@ import jax
 import numpy as np
 import pytest
 
+from delayzero.arguments import UsageError
 from delayzero.cli import main
 from delayzero.replay import arrays_of
 from delayzero.training import loop
@@ -230,6 +231,51 @@ def test_minatar_with_frames_on_the_host(tmp_path, monkeypatch, capsys):
     frames = np.asarray(stored(tmp_path / "run", "replay")["frames"])
     assert frames.shape[2:] == (10, 10, 4)
     assert frames.any(axis=(2, 3, 4))[:40].all()
+
+
+def atari(folder, **changes):
+    """Played at random, which compiles little; its replay is a short ring."""
+    base = small(
+        folder,
+        presets=("atari", "debug"),
+        agent="random",
+        delay="walk:3",
+        interactions=260,
+        **changes,
+    )
+    return replace(base, model=replace(base.model, kind="mlp"))
+
+
+def test_frames_of_atari_are_rebuilt(tmp_path, monkeypatch):
+    """They are not in the checkpoint: the same actions show them again."""
+    monkeypatch.setattr(loop, "Programs", NotCompiled)
+    whole = trainer(atari(tmp_path / "whole"))
+    whole.run()
+    config = atari(tmp_path / "run", checkpoint_minutes=EVERY_ROUND)
+    crash_after(monkeypatch, 8)
+    with pytest.raises(Crash):
+        trainer(config).run()
+    assert stored(tmp_path / "run", "replay")["frames"] in ((), [], None)
+    again = trainer(config)
+    again.run()
+    assert_same_runs(tmp_path / "whole", tmp_path / "run")
+    frames, expected = (np.asarray(run.replay.frames) for run in (again, whole))
+    np.testing.assert_array_equal(frames, expected)
+    assert int(again.replay.length) > again.replay.rows
+    assert len({row.tobytes() for row in frames[:, 0]}) > 5
+    for run in (whole, again):
+        run.close()
+
+
+def test_frames_that_do_not_come_back_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(loop, "Programs", NotCompiled)
+    config = atari(tmp_path / "run", checkpoint_minutes=EVERY_ROUND)
+    crash_after(monkeypatch, 4)
+    with pytest.raises(Crash):
+        trainer(config).run()
+    monkeypatch.setattr("delayzero.envs.recording.digest", lambda *_: 1)
+    with pytest.raises(UsageError, match=r"showed something else.*starts\.jsonl"):
+        trainer(config).run()
 
 
 @pytest.fixture
