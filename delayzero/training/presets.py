@@ -20,7 +20,7 @@ def cartpole(config: TrainConfig) -> TrainConfig:
         env="CartPole-v1",
         envs=8,
         rows=16,
-        interactions=8000,
+        interactions=10_000,
         random_interactions=500,
         update_ratio=0.5,
         discount=0.997,
@@ -36,7 +36,7 @@ def cartpole(config: TrainConfig) -> TrainConfig:
             warmup=200,
             drop_at=0.7,
         ),
-        reanalysis=replace(config.reanalysis, roots=512),
+        reanalysis=replace(config.reanalysis, roots=512, sweep_updates=100),
     )
 
 
@@ -54,6 +54,7 @@ def minatar(config: TrainConfig) -> TrainConfig:
         search=replace(base.search, considered_actions=4, q_floor=0.1, dirichlet_fraction=0.25),
         replay=replace(base.replay, priority_exponent=0.6),
         learner=replace(base.learner, td_steps=5, optimiser="sgd", learning_rate=0.2),
+        reanalysis=replace(base.reanalysis, sweep_updates=500),
     )
 
 
