@@ -37,6 +37,7 @@ VERBS: dict[str, Verb] = {
     "evaluate": Verb("delayzero.evaluation.cli:main", "play episodes with a run's weights"),
     "curves": Verb("delayzero.training.curves:main", "draw the scores of runs"),
     "compare": Verb("delayzero.evaluation.compare.cli:main", "agents under delay, side by side"),
+    "results": Verb("delayzero.evaluation.paper.cli:main", "runs beside the paper's tables"),
     "delays": Verb("delayzero.delays.cli:main", "look at delay laws; measure a real network"),
     "theory": Verb("delayzero.tabular.theory:main", "the paper's theorems, computed exactly"),
     "demo": Verb("delayzero.evaluation.compare.demo:main", "agents in CartPole, in minutes"),

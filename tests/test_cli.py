@@ -55,7 +55,7 @@ def test_as_a_module():
 def test_the_nearest_verb_is_named(capsys):
     assert "did you mean 'delays'?" in fails(capsys, "delay")
     assert "did you mean 'show'?" in fails(capsys, "delays", "shwo")
-    assert "valid: train, evaluate, curves, compare, delays, theory, demo" in fails(capsys, "xyzzy")
+    assert "compare, results, delays, theory, demo" in fails(capsys, "xyzzy")
     assert "delayzero --help" in fails(capsys, "--verbose")
 
 

@@ -1,0 +1,81 @@
+"""The page of results, made of records."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+
+from delayzero.evaluation.paper.tables import paper_score, reference
+
+HEAD = """# Results beside the paper's
+
+Made by `delayzero results table {folder} --out {page}` from the records in `{folder}`,
+one for each run; nothing here is written by hand. A record has the configuration, the commit, the
+device, every score and the learning curve; `delayzero train` with its configuration and seed
+repeats the run.
+
+*Score*: mean over the episodes of the final evaluation, of all seeds. *Spread*: the standard
+deviation of the means of seeds, where there are several; of the episodes of a seed otherwise, in
+brackets. *Paper*: its table's mean and standard deviation for the same game, law and agent (its one
+oblivious baseline stands beside both of ours). *Minutes*: of training, with compiling and without
+evaluations, mean over seeds.
+"""
+COLUMNS = (
+    *("game", "delay", "agent", "seeds", "interactions", "updates"),
+    *("score", "spread", "paper", "random", "human", "minutes", "device"),
+)
+
+
+def results_page(records: Sequence[dict[str, Any]], folder: str, page: str) -> str:
+    """The page, in Markdown."""
+
+    def cell(record: dict[str, Any]) -> tuple[str, ...]:
+        kept = ("game", "delay", "agent", "interactions", "updates", "device")
+        return tuple(str(_rounded(record, name)) for name in kept)
+
+    ordered = sorted(records, key=cell)
+    rows = [_row(list(group)) for _, group in groupby(ordered, cell)]
+    lines = [_line(COLUMNS), _line("---" for _ in COLUMNS), *map(_line, rows)]
+    return HEAD.format(folder=folder, page=page) + "\n" + "\n".join(lines) + "\n"
+
+
+def _row(records: Sequence[dict[str, Any]]) -> list[str]:
+    """One line of the table: the same run with several seeds."""
+    first = records[0]
+    means = [float(np.mean(record["scores"])) for record in records]
+    episodes = [score for record in records for score in record["scores"]]
+    spread = f"{np.std(means, ddof=1):.1f}" if len(means) > 1 else f"({np.std(episodes):.1f})"
+    paper = paper_score(first["game"], first["delay"], first["agent"])
+    known = reference(first["game"])
+    return [
+        first["game"],
+        first["delay"],
+        first["agent"],
+        ", ".join(str(record["seed"]) for record in records),
+        _number(_rounded(first, "interactions")),
+        _number(_rounded(first, "updates")),
+        f"**{np.mean(means):.1f}**",
+        spread,
+        "" if paper is None else f"{paper.mean:.1f} ± {paper.std:.1f}",
+        "" if known is None else f"{known.random:.1f}",
+        "" if known is None else f"{known.human:.1f}",
+        f"{np.mean([record['wall_seconds'] for record in records]) / 60:.1f}",
+        first["device"],
+    ]
+
+
+def _rounded(record: dict[str, Any], name: str) -> Any:
+    """Interactions end with a whole step of all environments: a few more than were asked for."""
+    value = record[name]
+    return value // 1000 * 1000 if name == "interactions" and value >= 1000 else value
+
+
+def _number(value: int) -> str:
+    return f"{value:,}".replace(",", " ")
+
+
+def _line(cells: Any) -> str:
+    return "| " + " | ".join(cells) + " |"

@@ -1,0 +1,78 @@
+"""A finished run as one small file: enough to know what was run, and what came out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from delayzero.arguments import UsageError
+from delayzero.training.curves import read_curve
+from delayzero.training.files import read_json, write_json
+
+KEYS = (
+    *("game", "delay", "agent", "seed", "interactions", "updates", "wall_seconds"),
+    *("scores", "curve", "config", "commit", "device"),
+)
+"""What every record has."""
+
+
+def record_of(run: Path) -> dict[str, Any]:
+    """The record of a finished run.
+
+    ``wall_seconds`` is the training with compiling and without evaluations, which have figures of
+    their own.
+
+    Raises:
+        UsageError: The folder holds no finished run, or a damaged one.
+    """
+    if not (run / "result.json").exists():
+        raise UsageError(f"{run} holds no finished run: there is no result.json")
+    result = read_json(run / "result.json", "train again to write it", ("env", "scores"))
+    config = read_json(run / "config.json", "put it back", ("env",))
+    spent = dict(result["seconds"])
+    on_the_way = spent.pop("evaluating", 0.0)
+    versions = result["versions"]
+    return {
+        "game": result["env"].partition(":")[2] or result["env"],
+        "delay": result["delay"] or "none",
+        "agent": result["agent"],
+        "seed": result["seed"],
+        "interactions": result["interactions"],
+        "updates": result["updates"],
+        "wall_seconds": round(result["train_seconds"] + result["compile_seconds"] - on_the_way, 1),
+        "seconds": {**spent, "compiling": result["compile_seconds"]},
+        "evaluate_seconds": {"on_the_way": on_the_way, "final": result["evaluate_seconds"]},
+        "scores": result["scores"],
+        "curve": read_curve(run / "metrics.jsonl", run.name).evaluations,
+        "prediction": result["prediction"],
+        "config": config,
+        "commit": versions["commit"],
+        "device": versions["device"],
+        "versions": versions,
+    }
+
+
+def write_record(run: Path, folder: Path) -> Path:
+    """Write the record of a run into a folder of records; its file."""
+    record = record_of(run)
+    words = (record["game"], record["agent"], record["delay"], f"seed{record['seed']}")
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / (re.sub(r"[^\w.=-]+", "-", "-".join(words)) + ".json")
+    write_json(path, record)
+    return path
+
+
+def read_records(folder: Path) -> list[dict[str, Any]]:
+    """All records of a folder, by game, law, agent and seed.
+
+    Raises:
+        UsageError: One is damaged.
+    """
+    found = [read_json(path, "take it away", KEYS) for path in _files(folder)]
+    return sorted(found, key=lambda r: (r["game"], r["delay"], r["agent"], r["seed"]))
+
+
+def _files(folder: Path) -> Iterable[Path]:
+    return sorted(folder.glob("*.json"))

@@ -1,0 +1,71 @@
+"""The scores of the paper's two tables, and those of random play and of people.
+
+``scores.csv`` has every cell of the tables (*Tree Search-Based Policy Optimization under Stochastic
+Execution Delay*, ICLR 2024): the walk ("stochastic") and constant delays, with M of 5, 15 and 25.
+``reference_scores.csv`` has random and human scores of the same fifteen games, and where they are
+known undelayed ones of EfficientZero and its second version.
+"""
+
+from __future__ import annotations
+
+import csv
+from functools import cache
+from importlib.resources import files
+from typing import NamedTuple
+
+ALGORITHMS = {
+    "dez": "dez",
+    "oblivious": "oblivious",
+    "oblivious-executed": "oblivious",
+    "delayed-q": "delayed_q",
+}
+"""The paper's name for what an agent is to be compared with."""
+KINDS = {"walk": "stochastic", "constant": "constant"}
+
+
+class PaperScore(NamedTuple):
+    """A cell of the paper's tables."""
+
+    mean: float
+    std: float
+
+
+class Reference(NamedTuple):
+    """What else is known of a game."""
+
+    random: float
+    human: float
+
+
+def paper_score(game: str, delay: str, agent: str) -> PaperScore | None:
+    """The paper's score for a game, law and agent; None if its tables have no such cell."""
+    kind, _, longest = delay.partition(":")
+    return _scores().get((KINDS.get(kind, ""), game, longest, ALGORITHMS.get(agent, "")))
+
+
+def reference(game: str) -> Reference | None:
+    """The reference scores of a game; None for games that the paper does not play."""
+    return _references().get(game)
+
+
+def _rows(name: str) -> list[dict[str, str]]:
+    text = files(__package__).joinpath(name).read_text()
+    return list(csv.DictReader(text.splitlines()))
+
+
+@cache
+def _scores() -> dict[tuple[str, str, str, str], PaperScore]:
+    return {
+        (row["delay"], row["game"], row["max_delay"], row["algorithm"]): PaperScore(
+            float(row["mean"]), float(row["std"])
+        )
+        for row in _rows("scores.csv")
+    }
+
+
+@cache
+def _references() -> dict[str, Reference]:
+    return {
+        row["game"]: Reference(float(row["random"]), float(row["human"]))
+        for row in _rows("reference_scores.csv")
+    }

@@ -1,0 +1,117 @@
+"""Runs as records, and the page that sets them beside the paper's tables."""
+
+import json
+
+import pytest
+
+from delayzero.cli import main
+from delayzero.evaluation.paper.page import results_page
+from delayzero.evaluation.paper.records import KEYS, read_records
+from delayzero.evaluation.paper.tables import paper_score, reference
+
+GAMES = (
+    *("Alien", "Amidar", "Assault", "Asterix", "BankHeist", "Boxing", "Gopher", "Hero"),
+    *("MsPacman", "NameThisGame", "Qbert", "RoadRunner", "StarGunner", "TimePilot", "WizardOfWor"),
+)
+
+
+def test_every_cell_of_the_tables_is_there():
+    for game in GAMES:
+        known = reference(game)
+        assert known is not None
+        assert known.human > known.random
+        for law in ("walk", "constant"):
+            for longest in (5, 15, 25):
+                for agent in ("dez", "oblivious", "oblivious-executed", "delayed-q"):
+                    assert paper_score(game, f"{law}:{longest}", agent) is not None
+    assert paper_score("Alien", "constant:5", "dez") == (993.25, 311.5)
+    assert paper_score("Alien", "constant:5", "oblivious-executed").mean == 335.5
+    for cell in (("Alien", "walk:7", "dez"), ("Pong", "walk:5", "dez"), ("Alien", "4g", "dez")):
+        assert paper_score(*cell) is None
+    assert paper_score("Alien", "walk:5", "augmented") is None
+    assert reference("Pong") is None
+
+
+def finished_run(folder, seed=0, scores=(100.0, 300.0), game="Alien", agent="dez"):
+    folder.mkdir(parents=True)
+    result = {
+        "env": f"atari:{game}",
+        "agent": agent,
+        "delay": "walk:5",
+        "seed": seed,
+        "interactions": 130_011,
+        "updates": 150_000,
+        "scores": list(scores),
+        "score": sum(scores) / len(scores),
+        "train_seconds": 1000.0,
+        "compile_seconds": 50.0,
+        "seconds": {"updating": 800.0, "evaluating": 90.0},
+        "evaluate_seconds": 60.0,
+        "prediction": None,
+        "versions": {"commit": "abc", "device": "NVIDIA H200"},
+    }
+    (folder / "result.json").write_text(json.dumps(result))
+    (folder / "config.json").write_text(json.dumps({"env": f"atari:{game}", "seed": seed}))
+    lines = [{"interactions": 10_000, "evaluation/score": 50.0}, {"interactions": 11_000}]
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return folder
+
+
+def test_from_runs_to_the_page(tmp_path, capsys):
+    runs = [finished_run(tmp_path / f"run{seed}", seed, (100.0 * seed, 300.0)) for seed in (0, 1)]
+    runs.append(finished_run(tmp_path / "other", agent="oblivious-executed", scores=(7.0, 9.0)))
+    records, page = tmp_path / "records", tmp_path / "results.md"
+    assert main(["results", "add", *map(str, runs), "--folder", str(records)]) == 0
+    names = sorted(path.name for path in records.iterdir())
+    assert names == [
+        "Alien-dez-walk-5-seed0.json",
+        "Alien-dez-walk-5-seed1.json",
+        "Alien-oblivious-executed-walk-5-seed0.json",
+    ]
+    first = json.loads((records / names[0]).read_text())
+    assert set(KEYS) <= set(first)
+    assert first["wall_seconds"] == 960.0
+    assert first["curve"] == [[10_000, 50.0], [130_011, 150.0]]
+    assert main(["results", "table", str(records), "--out", str(page)]) == 0
+    rows = [line for line in page.read_text().splitlines() if line.startswith("| Alien")]
+    assert len(rows) == 2
+    dez = [cell.strip() for cell in rows[0].strip("|").split("|")]
+    paper = paper_score("Alien", "walk:5", "dez")
+    assert dez[:8] == [
+        *("Alien", "walk:5", "dez", "0, 1", "130 000", "150 000", "**175.0**", "35.4"),
+    ]
+    assert dez[8:] == [
+        f"{paper.mean:.1f} ± {paper.std:.1f}",
+        "227.8",
+        "7127.7",
+        "16.0",
+        "NVIDIA H200",
+    ]
+    assert "(1.0)" in rows[1]
+
+
+def test_games_that_the_paper_does_not_play_have_gaps(tmp_path):
+    main(
+        [
+            "results",
+            "add",
+            str(finished_run(tmp_path / "r", game="Pong")),
+            "--folder",
+            str(tmp_path),
+        ]
+    )
+    page = results_page(read_records(tmp_path), "a", "b")
+    assert (
+        "| Pong | walk:5 | dez | 0 | 130 000 | 150 000 | **200.0** | (100.0) |  |  |  | 16.0 |"
+        in page
+    )
+
+
+@pytest.mark.parametrize(("words", "message"), [
+    (["add", "nowhere"], "holds no finished run"),
+    (["table", "nowhere"], "type: delayzero results add RUN"),
+])  # fmt: skip
+def test_what_is_not_there_is_said(words, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["results", *words]) == 2
+    assert message in capsys.readouterr().err
