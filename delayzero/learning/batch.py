@@ -43,6 +43,8 @@ class Batch(NamedTuple):
     """Importance weights, ``[B]``."""
     age: Array
     """Updates since the targets at each position were made, ``[B]``."""
+    compared: Array | None = None
+    """After which unrolled steps consistency is measured, ``[C]`` from 0 on; None: after all."""
     latent: Array | None = None
     """The stored latents of the states after the first, ``[B, K, ...]``, if they are kept."""
     queue: Array | None = None

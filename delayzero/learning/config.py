@@ -36,6 +36,9 @@ class LearnerConfig:
     """Weight of the value-prefix loss."""
     consistency_weight: float = 2.0
     """Weight of the consistency loss."""
+    consistency_steps: int | None = None
+    """Unrolled steps, drawn anew for each update, after which imagined states are compared with
+    real ones; the loss is scaled up to all. None: all of them."""
     latent_period: int | None = None
     """Updates between encodings of all stored observations, which the consistency loss compares
     imagined states with. None: they are encoded in each update, from images changed anew."""
@@ -64,7 +67,7 @@ class LearnerConfig:
             {
                 COUNT: (
                     *("batch_size", "unroll", "td_steps", "td_age", "prefix_horizon"),
-                    *("warmup", "target_period", "latent_period"),
+                    *("warmup", "target_period", "latent_period", "consistency_steps"),
                 ),
                 POSITIVE: ("learning_rate", "clip_norm"),
                 NOT_NEGATIVE: (
@@ -74,6 +77,12 @@ class LearnerConfig:
                 SHARE: ("drop_at",),
             },
         )
+
+        if (self.consistency_steps or 0) > self.unroll:
+            raise ValueError(
+                f"--learner.consistency-steps is {self.consistency_steps}; it should be at most "
+                f"--learner.unroll, which is {self.unroll}"
+            )
 
     @property
     def window(self) -> int:

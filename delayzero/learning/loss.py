@@ -35,7 +35,8 @@ class Unrolled(NamedTuple):
     prefix_logits: Array
     """``[K, B, bins]``."""
     similarity: Array
-    """Cosine of the predicted and the real projection, ``[K, B]``."""
+    """Cosine of the predicted and the real projection, ``[K, B]``: scaled by how much more steps
+    there are than are compared, and 0 after others."""
 
 
 def unroll_model(model: InTraining, batch: Batch, horizon: int) -> Unrolled:
@@ -49,12 +50,13 @@ def unroll_model(model: InTraining, batch: Batch, horizon: int) -> Unrolled:
     steps, queue = batch.action.shape[1], batch.queue
     latents = [model("represent", batch.observation, None if queue is None else queue[:, 0])]
     with jax.named_scope("real_latents"):
-        real = _project(model, _following_latents(model, batch), steps)
+        real = _project(model, _following_latents(model, batch), batch.observation.shape[0])
     for k in range(steps):
         latents.append(_half_gradient(model("step", latents[-1], batch.action[:, k])))
     states = jnp.stack(latents)
     prediction = model.several("predict", states)
-    imagined = model.several("predict_projection", model.several("project", states[1:]))
+    compared = states[1:] if batch.compared is None else states[1:][batch.compared]
+    imagined = model.several("predict_projection", model.several("project", compared))
     gates = model.several("prefix_input", states[1:])
     memory = zero = model.model.initial_memory(states.shape[1])
     hidden = []
@@ -65,7 +67,7 @@ def unroll_model(model: InTraining, batch: Batch, horizon: int) -> Unrolled:
         policy_logits=prediction.policy_logits,
         value_logits=prediction.value_logits,
         prefix_logits=model.several("prefix_logits", jnp.stack(hidden)),
-        similarity=cosine(imagined.astype(jnp.float32), real),
+        similarity=_at_all_steps(cosine(imagined.astype(jnp.float32), real), batch),
     )
 
 
@@ -121,23 +123,41 @@ def efficientzero_loss(
 
 
 def _following_latents(model: InTraining, batch: Batch) -> Array:
-    """The real latents at the ``K`` states after the first, ``[K * B, ...]``."""
+    """The real latents at the states that are compared, ``[C * B, ...]``."""
+    steps = batch.action.shape[1]
+    chosen = jnp.arange(steps) if batch.compared is None else batch.compared
     if batch.latent is not None:
-        return batch.latent.swapaxes(0, 1).reshape(-1, *batch.latent.shape[2:])
-    assert batch.following is not None, "a batch has stored latents, or frames to encode"
-    (size, stack), steps = batch.observation.shape[:2], batch.action.shape[1]
-    stacks = jnp.stack([batch.following[:, k : k + stack] for k in range(steps)])
+        latents = batch.latent[:, chosen].swapaxes(0, 1)
+        return latents.reshape(-1, *latents.shape[2:])
+    following, stack = batch.following, batch.observation.shape[1]
+    assert following is not None, "a batch has stored latents, or frames to encode"
+    if batch.compared is None:
+        stacks = jnp.stack([following[:, k : k + stack] for k in range(steps)])
+    else:
+        stacks = jax.vmap(lambda k: jax.lax.dynamic_slice_in_dim(following, k, stack, axis=1))(
+            chosen
+        )
     queue = batch.queue
     if queue is not None:
-        queue = queue[:, 1:].swapaxes(0, 1).reshape(steps * size, -1)
-    latents: Array = model.as_acting("represent", stacks.reshape(-1, *stacks.shape[2:]), queue)
-    return latents
+        queue = queue[:, 1:][:, chosen].swapaxes(0, 1)
+        queue = queue.reshape(stacks.shape[0] * stacks.shape[1], -1)
+    found: Array = model.as_acting("represent", stacks.reshape(-1, *stacks.shape[2:]), queue)
+    return found
 
 
-def _project(model: InTraining, latents: Array, steps: int) -> Array:
-    """Projections to compare with, ``[K, B, P]``; no gradient goes through them."""
+def _project(model: InTraining, latents: Array, size: int) -> Array:
+    """Projections to compare with, ``[C, B, P]``; no gradient goes through them."""
     projections: Array = model("project", latents).astype(jnp.float32)
-    return jax.lax.stop_gradient(projections.reshape(steps, -1, projections.shape[-1]))
+    return jax.lax.stop_gradient(projections.reshape(-1, size, projections.shape[-1]))
+
+
+def _at_all_steps(similarity: Array, batch: Batch) -> Array:
+    """From ``[C, B]`` of the compared states to ``[K, B]``, the same on average over choices."""
+    if batch.compared is None:
+        return similarity
+    steps = batch.action.shape[1]
+    zeros = jnp.zeros((steps, similarity.shape[1]))
+    return zeros.at[batch.compared].set(similarity * (steps / similarity.shape[0]))
 
 
 def _half_gradient(latent: Array) -> Array:

@@ -147,14 +147,22 @@ class Learner:
         observation = augmented(first_key, batch.observation, dtype)
         return batch._replace(observation=observation, following=following)
 
+    def compared(self, key: Array) -> Array | None:
+        """The unrolled steps after which an update measures consistency, see :class:`Batch`."""
+        count = self.config.consistency_steps
+        if count is None or count == self.config.unroll:
+            return None
+        return jax.random.permutation(key, self.config.unroll)[:count]
+
     def _one_update(
         self, state: LearnerState, replay: Replay, key: Array
     ) -> tuple[LearnerState, Replay, Metrics]:
         with jax.named_scope("batch"):
             chosen, batch = self.batch(state, replay, key)
         with jax.named_scope("augmentation"):
-            shift_key = jax.random.fold_in(jax.random.fold_in(key, state.updates), 1)
-            batch = self.augmented(batch, shift_key)
+            update_key = jax.random.fold_in(key, state.updates)
+            batch = self.augmented(batch, jax.random.fold_in(update_key, 1))
+        batch = batch._replace(compared=self.compared(jax.random.fold_in(update_key, 2)))
         gradient, output = self.gradients(state.variables, batch)
         norm = optax.tree.norm(gradient)
         params = state.variables["params"]

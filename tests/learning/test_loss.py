@@ -301,3 +301,17 @@ def test_stored_latents_are_as_good_as_encoding_them(variables):
     assert all(np.allclose(a, b, rtol=1e-4, atol=1e-6) for a, b in pairs)
     moved = batch._replace(following=None, latent=np.roll(latent, 1, axis=1))
     assert abs(loss_and_gradient(variables["params"], moved)[0][0] - expected[0][0]) > 1e-4
+
+
+def test_comparing_some_steps_is_comparing_all_on_average(variables):
+    batch = make_batch()
+    (total, output), whole = loss_and_gradient(variables["params"], batch)
+    choices = [batch._replace(compared=np.array(c)) for c in ([0, 2], [1, 0], [2, 1])]
+    parts = [loss_and_gradient(variables["params"], choice) for choice in choices]
+    assert np.mean([part[0][0] for part in parts]) == pytest.approx(float(total), rel=1e-5)
+    mean = jax.tree.map(lambda *gradients: np.mean(gradients, axis=0), *(part[1] for part in parts))
+    for got, expected in zip(jax.tree.leaves(mean), jax.tree.leaves(whole), strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-3, atol=1e-5)
+    cosines = np.mean([part[0][1].metrics["consistency/cosine"] for part in parts], axis=0)
+    np.testing.assert_allclose(cosines, output.metrics["consistency/cosine"], atol=1e-5)
+    assert abs(parts[0][0][0] - parts[1][0][0]) > 1e-4

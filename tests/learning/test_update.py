@@ -219,3 +219,11 @@ def test_statistics_of_batch_normalisation_are_no_parameters(history):
     )
     assert all(not np.array_equal(new, old) for new, old in statistics)
     assert all(np.all(np.isfinite(x)) for x in jax.tree.leaves((after, metrics)))
+
+
+def test_the_compared_steps_are_drawn_anew():
+    learner = oracle.small_learner(unroll=4, consistency_steps=2)
+    drawn = [tuple(np.asarray(learner.compared(jax.random.key(i))).tolist()) for i in range(40)]
+    assert all(len(set(steps)) == 2 and set(steps) <= {0, 1, 2, 3} for steps in drawn)
+    assert len({frozenset(steps) for steps in drawn}) == 6
+    assert oracle.small_learner(unroll=4).compared(jax.random.key(0)) is None
