@@ -98,6 +98,7 @@ class Checkpoints:
             sys.unraisablehook = hook  # after an error it stays: late reads come later
             return {name: found[name] for name in items}
         except (OSError, ValueError, TypeError, LookupError, AttributeError) as error:
+            logging.getLogger("asyncio").addFilter(_no_late_reads)
             raise BrokenCheckpointError(
                 f"the checkpoint {self._folder / str(step)} cannot be read "
                 f"({type(error).__name__}): a part of it is missing or damaged, or it was written "
@@ -116,6 +117,11 @@ def _but_late_reads(hook: Callable[[Any], Any], error: Any) -> None:
     """
     if str(error.exc_value) != "Event loop is closed":
         hook(error)
+
+
+def _no_late_reads(record: logging.LogRecord) -> bool:
+    """The same for asyncio's log, of reads that failed when nobody waited for them any more."""
+    return "exception was never retrieved" not in record.getMessage()
 
 
 def examples_of(tree: Any) -> Any:

@@ -381,7 +381,7 @@ class Trainer:
 
     def _restore(self) -> None:
         made = self._checkpoints.progress()
-        config, stored = self._system.config, made["frames"] == "stored"
+        config, stored = self._system.config, made.get("frames", "stored") == "stored"
         actions = np.zeros((made["environments"]["steps"], config.envs), np.int32)
         examples = examples_of(
             {
