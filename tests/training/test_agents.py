@@ -69,6 +69,7 @@ def test_a_run_under_delay_goes_on_as_if_it_had_never_stopped(agent, tmp_path, m
     assert_same_runs(tmp_path / "whole", tmp_path / "broken")
 
 
+@pytest.mark.slow
 def test_latents_are_encoded_again_when_they_are_due(tmp_path):
     config = small(tmp_path / "run", agent="dez", delay="walk:3")
     config = replace(config, learner=replace(config.learner, latent_period=8))

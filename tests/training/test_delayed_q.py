@@ -53,7 +53,7 @@ gym.register("delayzero-tests/Bytes-v0", Bytes)
     ("presets", "env"),
     [
         (("cartpole", "debug"), "delayzero-tests/Bytes-v0"),
-        (("minatar", "debug"), "minatar:breakout"),
+        pytest.param(("minatar", "debug"), "minatar:breakout", marks=pytest.mark.slow),
     ],
 )
 def test_a_run_ends(tmp_path, presets, env):

@@ -55,7 +55,10 @@ def test_toys_are_solved(env, interactions, enough, tmp_path):
     assert result["updates"] == 1.5 * (interactions - 200)
 
 
-@pytest.mark.parametrize(("agent", "low", "high"), [("dez", 11, 12), ("oblivious-executed", 0, 8)])
+@pytest.mark.parametrize(
+    ("agent", "low", "high"),
+    [("dez", 11, 12), pytest.param("oblivious-executed", 0, 8, marks=pytest.mark.slow)],
+)
 def test_under_delay_only_foresight_solves_the_wheel(agent, low, high, tmp_path):
     config = quick("delayzero/Wheel-v0", 1500, tmp_path / "run")
     config = replace(config, agent=agent, delay="walk:2")
