@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import re
 import types
 import typing
 from collections.abc import Mapping
@@ -20,6 +19,7 @@ from delayzero.learning.config import LearnerConfig, QConfig, ReanalysisConfig
 from delayzero.model import ModelConfig
 from delayzero.planning import SearchConfig
 from delayzero.replay import ReplayConfig
+from delayzero.training.files import file_name
 from delayzero.words import meant
 
 Config = TypeVar("Config")
@@ -174,7 +174,7 @@ class TrainConfig:
     def run_folder(self) -> str:
         """Where the run is kept."""
         words = [self.env, self.agent, *([] if self.law is None else [self.law])]
-        name = re.sub(r"[^\w.=-]+", "-", "-".join(words))
+        name = file_name(*words)
         label = f"-{self.label}" if self.label else ""
         return self.folder or f"runs/{name}-seed{self.seed}{label}"
 

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from delayzero.arguments import UsageError
+
+
+def file_name(*words: str) -> str:
+    """A name made of words, without characters that mean something in paths or shells."""
+    return re.sub(r"[^\w.=-]+", "-", "-".join(words))
 
 
 def write_whole(path: Path, text: str) -> None:

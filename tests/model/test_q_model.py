@@ -8,21 +8,11 @@ import pytest
 from delayzero.model import as_floats, image_q_model, vector_q_model
 from delayzero.planning import roll
 
+from ..planning.test_rolling import ACTIONS, BATCH, NONE, QUEUES
 from ..training.small import stirred
 
-ACTIONS, BATCH, STACK = 3, 6, 2
-NONE = ACTIONS
+STACK = 2
 SHAPES = {"vectors": (5,), "images": (7, 6, 4)}
-QUEUES = jnp.array(
-    [
-        [0, 1, 2, 1],
-        [2, 2, 0, NONE],
-        [1, 0, NONE, NONE],
-        [2, NONE, NONE, NONE],
-        [NONE, NONE, NONE, NONE],
-        [1, 1, 1, 1],
-    ]
-)
 
 
 @pytest.fixture(scope="module", params=list(SHAPES))
@@ -59,7 +49,8 @@ def test_the_action_matters(made):
 def test_rolling_through_a_queue_is_one_step_after_another(made, dtype):
     model, variables, seen = made
     seen = (255 * seen).astype(dtype) if dtype == jnp.uint8 else seen.astype(dtype)
-    rolled = jax.jit(lambda stack: roll(model, variables, as_floats(stack), QUEUES))(seen)
+    queues = jnp.asarray(QUEUES)
+    rolled = jax.jit(lambda stack: roll(model, variables, as_floats(stack), queues))(seen)
     step = jax.jit(lambda stack, action: model.bind(variables).step(stack, action))
     for i, queue in enumerate(QUEUES):
         stack = seen[i : i + 1]

@@ -33,8 +33,8 @@ def results_page(records: Sequence[dict[str, Any]], folder: str, page: str) -> s
     """The page, in Markdown."""
 
     def cell(record: dict[str, Any]) -> tuple[str, ...]:
-        kept = ("game", "delay", "agent", "interactions", "updates", "device")
-        return tuple(str(_rounded(record, name)) for name in kept)
+        kept = ("game", "delay", "agent", "updates", "device")
+        return (*(str(record[name]) for name in kept), _interactions(record))
 
     ordered = sorted(records, key=cell)
     rows = [_row(list(group)) for _, group in groupby(ordered, cell)]
@@ -55,8 +55,8 @@ def _row(records: Sequence[dict[str, Any]]) -> list[str]:
         first["delay"],
         first["agent"],
         ", ".join(str(record["seed"]) for record in records),
-        _number(_rounded(first, "interactions")),
-        _number(_rounded(first, "updates")),
+        _interactions(first),
+        _number(first["updates"]),
         f"**{np.mean(means):.1f}**",
         spread,
         "" if paper is None else f"{paper.mean:.1f} ± {paper.std:.1f}",
@@ -67,10 +67,10 @@ def _row(records: Sequence[dict[str, Any]]) -> list[str]:
     ]
 
 
-def _rounded(record: dict[str, Any], name: str) -> Any:
-    """Interactions end with a whole step of all environments: a few more than were asked for."""
-    value = record[name]
-    return value // 1000 * 1000 if name == "interactions" and value >= 1000 else value
+def _interactions(record: dict[str, Any]) -> str:
+    """Without the few more than were asked for: a run ends with a step of all environments."""
+    count = record["interactions"]
+    return _number(count // 1000 * 1000 if count >= 1000 else count)
 
 
 def _number(value: int) -> str:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from delayzero.arguments import UsageError
 from delayzero.training.curves import read_curve
-from delayzero.training.files import read_json, write_json
+from delayzero.training.files import file_name, read_json, write_json
 
 KEYS = (
     *("game", "delay", "agent", "seed", "interactions", "updates", "wall_seconds"),
@@ -59,7 +57,7 @@ def write_record(run: Path, folder: Path) -> Path:
     record = record_of(run)
     words = (record["game"], record["agent"], record["delay"], f"seed{record['seed']}")
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / (re.sub(r"[^\w.=-]+", "-", "-".join(words)) + ".json")
+    path = folder / f"{file_name(*words)}.json"
     write_json(path, record)
     return path
 
@@ -70,9 +68,5 @@ def read_records(folder: Path) -> list[dict[str, Any]]:
     Raises:
         UsageError: One is damaged.
     """
-    found = [read_json(path, "take it away", KEYS) for path in _files(folder)]
+    found = [read_json(path, "take it away", KEYS) for path in sorted(folder.glob("*.json"))]
     return sorted(found, key=lambda r: (r["game"], r["delay"], r["agent"], r["seed"]))
-
-
-def _files(folder: Path) -> Iterable[Path]:
-    return sorted(folder.glob("*.json"))
