@@ -1,20 +1,20 @@
 """The time of a whole run, projected from a slice of it at full size.
 
-    python benchmarks/budget.py --preset atari --env atari:Asterix --delay walk:15    (a GPU)
-    python benchmarks/budget.py --preset cartpole                                     (a CPU)
+    python benchmarks/budget.py atari --env atari:Asterix --delay walk:15    (a GPU)
+    python benchmarks/budget.py cartpole                                     (a CPU)
 
-A few rounds of self-play, some hundred updates and some chunks of a sweep are made by the parts
-that ``delayzero train`` is made of, with the replay allocated for the whole run. The projection
-counts compiling, and leaves out evaluations.
+It takes what ``delayzero train`` takes. Some rounds of self-play beside updates, updates alone and
+chunks of a sweep are made by the parts that ``delayzero train`` is made of, with the replay
+allocated for the whole run. The projection counts compiling, and leaves out evaluations.
 """
 
 from __future__ import annotations
 
-import argparse
+import functools
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import jax
@@ -24,9 +24,14 @@ from parts import report
 from delayzero.training.collector import Collector
 from delayzero.training.config import TrainConfig
 from delayzero.training.environments import Environments
-from delayzero.training.presets import compose
+from delayzero.training.options import read_config
 from delayzero.training.programs import Programs
 from delayzero.training.system import Spaces, build_system
+
+CHUNKS = 8
+"""Chunks of a sweep in one call."""
+REPEATS = 6
+"""Timed calls of each kind."""
 
 
 def mean_stored(config: TrainConfig) -> float:
@@ -41,24 +46,31 @@ class Slice:
 
     def __init__(self, config: TrainConfig) -> None:
         self._env = Environments.of(config)
+        self._thread = ThreadPoolExecutor(1)
         self.system = build_system(config, Spaces.of(self._env.played))
         begun = time.monotonic()
-        self.programs = Programs(self.system, lambda text: print(text, file=sys.stderr))
+        self.collector = Collector(self.system, self._env.played)
+        say = functools.partial(print, file=sys.stderr)
+        self.programs = Programs(self.system, say, self.collector.lowered)
         self.learner = self.programs.first_learner()
         self.replay = self.programs.first_replay()
-        self.collector = Collector(self.system, self._env.played)
         self.collector.begin()
         self.key, self.position = jax.random.key(0), jnp.int32(0)
-        self.play()  # compiles what acts
+        self.copy = jax.jit(lambda variables: jax.tree.map(jnp.copy, variables))
+        self.play(0)
         jax.block_until_ready(self.replay.length)
         self.compile_seconds = time.monotonic() - begun
         while self.collector.interactions < config.random_interactions:
-            self.play()
+            self.play(0)
 
-    def play(self) -> Any:
-        """A round of self-play."""
-        variables, updates = self.learner.variables, int(self.learner.updates)
-        self.replay, _ = self.collector.collect(variables, self.replay, updates)
+    def play(self, updates: int) -> Any:
+        """A round of self-play, beside so many updates."""
+        variables, made = self.copy(self.learner.variables), int(self.learner.updates)
+        learning = self._thread.submit(self.update, updates) if updates else None
+        played = self.collector.play(variables, made)
+        if learning is not None:
+            jax.block_until_ready(learning.result())
+        self.replay = self.collector.store(self.replay, played)
         return self.replay.length
 
     def update(self, count: int) -> Any:
@@ -81,55 +93,52 @@ class Slice:
         return self.replay.length
 
 
-def seconds(call: Callable[[], Any], repeats: int) -> float:
+def seconds(call: Callable[[], Any]) -> float:
     """The mean time of a call, after one that does not count."""
     jax.block_until_ready(call())
     begun = time.monotonic()
-    for _ in range(repeats):
+    for _ in range(REPEATS):
         jax.block_until_ready(call())
-    return (time.monotonic() - begun) / repeats
+    return (time.monotonic() - begun) / REPEATS
 
 
 def main() -> None:
     """Measure, project and print."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--preset", nargs="+", default=["atari"])
-    parser.add_argument("--env", help="(the preset's)")
-    parser.add_argument("--delay", default="walk:15")
-    parser.add_argument("--updates", type=int, default=128, help="in one call (128)")
-    parser.add_argument("--chunks", type=int, default=8, help="of a sweep in one call (8)")
-    parser.add_argument("--repeats", type=int, default=4, help="timed calls of each kind (4)")
-    options = parser.parse_args()
-    config = compose(options.preset)
-    config = replace(config, delay=options.delay, env=options.env or config.env)
+    config = read_config(sys.argv[1:])
     piece = Slice(config)
-    update = seconds(lambda: piece.update(options.updates), options.repeats) / options.updates
-    play = seconds(piece.play, options.repeats)
+    share = max(1, round(config.update_ratio * config.rows * config.envs))
+    update = seconds(lambda: piece.update(share)) / share
+    alone = seconds(lambda: piece.play(0))
+    both = seconds(lambda: piece.play(share))
     rounds = config.interactions / config.envs / config.rows
     split = {
         "compiling": piece.compile_seconds,
-        "playing": rounds * play,
+        "playing": rounds * (both - share * update),
         "updating": config.total_updates * update,
     }
-    figures = {"round_milliseconds": play * 1e3, "update_milliseconds": update * 1e3}
+    figures = {
+        "round_milliseconds": both * 1e3,
+        "playing_alone_milliseconds": alone * 1e3,
+        "update_milliseconds": update * 1e3,
+    }
     if piece.programs.sweep is not None:
-        sweep = seconds(lambda: piece.sweep(options.chunks), options.repeats) / options.chunks
+        sweep = seconds(lambda: piece.sweep(CHUNKS)) / CHUNKS
         passes = config.total_updates / config.reanalysis.sweep_updates
         split["sweeping"] = passes * mean_stored(config) / piece.system.sweep_roots * sweep
         figures["sweep_milliseconds"] = sweep * 1e3
     period = config.learner.latent_period
     if piece.programs.encode is not None and period is not None:
         stored = float(piece.replay.length) * config.envs
-        encode = seconds(piece.encode, options.repeats) / stored
+        encode = seconds(piece.encode) / stored
         split["encoding"] = mean_stored(config) * config.total_updates / period * encode
         figures["encode_milliseconds"] = encode * piece.system.sweep_roots * 1e3
     stats = jax.devices()[0].memory_stats() or {}
     report(
         "budget",
         {
-            "preset": options.preset,
+            "options": sys.argv[1:],
             "env": config.env,
-            "delay": options.delay,
+            "delay": config.law,
             "interactions": config.interactions,
             "updates": config.total_updates,
             **{name: round(figure, 3) for name, figure in figures.items()},

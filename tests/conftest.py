@@ -1,9 +1,22 @@
 import os
+import shutil
+import tempfile
+
+from hypothesis import settings
 
 # Most programs here are small and run a few times: compiling them well takes longer than they do.
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 
-from hypothesis import settings
+OWNER = "PYTEST_XDIST_WORKER" not in os.environ
+if OWNER:  # compiled programs, for all processes of these tests and those that they start
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = tempfile.mkdtemp(prefix="delayzero-compiled-")
+    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
+    os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
 
 settings.register_profile("delayzero", deadline=None)
 settings.load_profile("delayzero")
+
+
+def pytest_unconfigure():
+    if OWNER:
+        shutil.rmtree(os.environ["JAX_COMPILATION_CACHE_DIR"], ignore_errors=True)

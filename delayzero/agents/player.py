@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import jax
@@ -10,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from gymnasium.vector import VectorEnv
 from jax import Array
+from jax.stages import Lowered
 from numpy.typing import NDArray
 
 from delayzero.agents.acting import Agent, act, first_stack, plan_first_queue
@@ -113,6 +115,29 @@ class Player:
         self._first, self._final = np.ones(count, bool), np.zeros(count, bool)
         self._scores, self._lengths = np.zeros(count), np.zeros(count, np.int64)
         self._time = 0
+
+    def lowered(self, variables: Any) -> Iterator[Lowered]:
+        """What it will call, to be compiled: how it decides, then how it plans first queues.
+
+        Nothing where environments foresee: what they tell has its shape only then.
+
+        Args:
+            variables: What the agent has learned, or its shapes.
+        """
+        if self._foresight is not None:
+            return
+        seen = variables, self._stack, self._observation
+        yield self._act.lower(
+            *seen,
+            self._first,
+            self._queue,
+            self._key,
+            progress=0.0,
+            at_random=False,
+            foreseen=None,
+        )
+        if self.max_delay:
+            yield self._plan.lower(*seen, self._key, at_random=False)
 
     def begin(self, seed: int, key: Array | None = None) -> None:
         """Reset the environments; episodes in flight are given up.

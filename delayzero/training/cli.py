@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from delayzero.arguments import UsageError
 from delayzero.extras import require, require_training
 
 USAGE = """usage: delayzero train PRESET... [--SETTING VALUE]...
@@ -27,35 +26,17 @@ settings (values are those of the presets named before --help):
 def main(arguments: Sequence[str]) -> int:
     """Train."""
     require_training()
-    tyro = require("tyro", "train")
-    from delayzero.training.config import TrainConfig
+    require("tyro", "train")
     from delayzero.training.loop import train
-    from delayzero.training.options import HELP, check_used, split
-    from delayzero.training.presets import PRESETS, compose
+    from delayzero.training.options import HELP, read_config
+    from delayzero.training.presets import PRESETS
     from delayzero.training.run_folder import command_line
 
-    names, words = split(arguments)
-    asked = any(word in HELP for word in words)
-    if asked:
+    if any(word in HELP for word in arguments):
         listed = [
             f"  {name:<12} {(make.__doc__ or '').splitlines()[0]}" for name, make in PRESETS.items()
         ]
         print(USAGE.format(presets="\n".join(listed)))
-    elif not names:
-        raise UsageError(
-            f"name a preset: {', '.join(PRESETS)}; for example: delayzero train cartpole"
-        )
-    try:
-        config = tyro.cli(
-            TrainConfig,
-            prog=f"delayzero train {' '.join(names)}".strip(),
-            args=words,
-            default=compose(names),
-            config=(tyro.conf.FlagConversionOff,),
-        )
-    except ValueError as error:
-        raise UsageError(str(error)) from None
-    check_used(words, config.agent)
-    outcome = train(config, command_line())
+    outcome = train(read_config(arguments), command_line())
     print(outcome.folder, file=sys.stdout)
     return 0 if outcome.finished else 130

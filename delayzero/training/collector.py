@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from gymnasium.vector import VectorEnv
 from jax import Array
+from jax.stages import Lowered
 
 from delayzero.agents import Ending, Step
 from delayzero.agents.audit import Audit
@@ -29,6 +30,18 @@ from delayzero.training.system import (
     run_key,
     run_seed,
 )
+
+
+class Played(NamedTuple):
+    """The rows of a round, before they are stored."""
+
+    steps: list[Step]
+    endings: list[Ending]
+    """Episodes that ended."""
+    variables: Any
+    """The model's, with which they were played."""
+    updates: int
+    """That the variables have had."""
 
 
 class Collector:
@@ -62,51 +75,74 @@ class Collector:
         """Go on with environments that were brought back to where they were."""
         self._player.resume(observation)
 
-    def collect(self, variables: Any, replay: Replay, updates: int) -> tuple[Replay, list[Ending]]:
-        """Play the rows of one round, or what is left of the budget, and store them.
+    def lowered(self, variables: Any, replay: Replay) -> Iterator[Lowered]:
+        """The functions that it will call in a whole round, to be compiled.
+
+        Args:
+            variables: The model's, or their shapes.
+            replay: Where rows will be stored.
+        """
+        found = None
+        for one in self._player.lowered(variables):
+            found = found or one.out_info[1]
+            yield one
+        if found is None:
+            return
+        count = self._system.config.rows
+        host, observation = isinstance(replay.frames, HostFrames), replay.frames.shape[1:]
+        frame = jax.ShapeDtypeStruct(observation, replay.frames.dtype)
+        frames = None if host else (frame,) * count
+        kept = replay.transitions, replay.decisions
+        happened, decisions = jax.tree.map(
+            lambda x: jax.ShapeDtypeStruct((count, *x.shape[1:]), x.dtype), kept
+        )
+        rows = (frames, happened, decisions, (found,) * count)
+        yield self._append.lower(replay, *rows, variables, self._search_key, jnp.int32(0))
+
+    def play(self, variables: Any, updates: int) -> Played:
+        """Play the rows of one round, or what is left of the budget.
 
         Args:
             variables: The model's.
-            replay: Where to store.
             updates: That the variables have had.
-
-        Returns:
-            The replay, and the episodes that ended.
         """
         config = self._system.config
         left = config.interactions - self.interactions
         count = min(config.rows, -(-left // config.envs))
         progress = updates / max(1, config.total_updates - config.tail_updates)
-        rows: list[Step] = []
-        finished: list[Ending] = []
+        played = Played([], [], variables, updates)
         for _ in range(count):
             at_random = self.interactions < config.random_interactions
             step, endings = self._player.step(variables, progress=progress, at_random=at_random)
-            rows.append(step)
-            finished += endings
+            played.steps.append(step)
+            played.endings.extend(endings)
             self.interactions += int(np.sum(~step.final))
+        return played
+
+    def store(self, replay: Replay, played: Played) -> Replay:
+        """The replay with the rows of a round, and targets for them."""
+        steps = played.steps
         if isinstance(replay.frames, HostFrames):
             jax.block_until_ready(replay.priority)  # nothing may be reading what is overwritten
-            slots = (int(replay.length) + np.arange(count)) % replay.rows
-            replay.frames.write(slots, [row.observation for row in rows])
+            slots = (int(replay.length) + np.arange(len(steps))) % replay.rows
+            replay.frames.write(slots, [step.observation for step in steps])
             frames = None
         else:
-            frames = tuple(row.observation for row in rows)
-        happened, decisions = rows_of(self._system, rows)
-        found = tuple(row.found for row in rows)
-        stored = self._append(
+            frames = tuple(step.observation for step in steps)
+        happened, decisions = rows_of(self._system, steps)
+        stored: Replay = self._append(
             replay,
             frames,
             happened,
             decisions,
-            found,
-            variables,
+            tuple(step.found for step in steps),
+            played.variables,
             self._search_key,
-            jnp.int32(updates),
+            jnp.int32(played.updates),
         )
         if self._audit is not None:
-            _check_rows(self._audit, rows, stored)
-        return stored, finished
+            _check_rows(self._audit, steps, stored)
+        return stored
 
     def state(self) -> dict[str, Any]:
         """Arrays from which :meth:`restore` goes on exactly."""

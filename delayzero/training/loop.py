@@ -1,6 +1,8 @@
-"""The training loop: play some rows, learn as much as is due, write down what happened.
+"""The training loop: play some rows and learn what is due meanwhile, write down what happened.
 
-One process, one thing after the other, an exact ratio of updates to interactions. Randomness comes
+One process, an exact ratio of updates to interactions. While the environments take the steps of a
+round, the device learns from the rounds before it, in a thread: neither waits for the other before
+the round ends. The round is played with the weights that were there when it began. Randomness comes
 from keys derived from the seed and from counters, so a run is a function of its configuration,
 and a resumed one goes on as if it had never stopped.
 """
@@ -12,46 +14,34 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from delayzero.agents import Ending
-from delayzero.arguments import UsageError
 from delayzero.evaluation.episodes import Evaluator, summary
 from delayzero.evaluation.prediction import Curves, foresight_program, measure_foresight
-from delayzero.learning.learner import NEVER, LearnerState
 from delayzero.progress import Advance, progress
-from delayzero.replay import FrameWriter, Replay, arrays_of, cut_off, release, with_arrays
+from delayzero.replay import FrameWriter, arrays_of, cut_off, release, with_arrays
 from delayzero.training.checkpoint import BrokenCheckpointError, Checkpoints, examples_of
 from delayzero.training.collector import Collector
 from delayzero.training.config import TrainConfig
 from delayzero.training.environments import Environments
 from delayzero.training.files import write_json, write_whole
+from delayzero.training.learning import Learning
 from delayzero.training.metrics import MetricsLog, collapse_warning, plain
 from delayzero.training.programs import Programs
 from delayzero.training.run_folder import RunFolder, versions
-from delayzero.training.system import (
-    STREAM_LEARNING,
-    STREAM_SWEEPS,
-    Spaces,
-    System,
-    build_system,
-    run_key,
-)
+from delayzero.training.system import STREAM_PREDICTION, Spaces, System, build_system, run_key
 
 RECENT = 20
 """Episodes of self-play in the mean score that is logged."""
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 """They ask a run to stop."""
-
-
-class DivergedError(UsageError):
-    """A loss or a gradient was not finite."""
 
 
 @dataclass(frozen=True)
@@ -104,22 +94,19 @@ class Trainer:
 
     def __init__(self, system: System, env: Environments, folder: RunFolder) -> None:
         self._system, self._env, self._folder = system, env, folder
-        self._programs = Programs(system, _say)
-        self.learner: LearnerState = self._programs.first_learner()
-        self.replay: Replay = self._programs.first_replay()
         self._collector = Collector(system, env.played)
+        self._programs = Programs(system, _say, self._collector.lowered)
         self._checkpoints = Checkpoints(folder.checkpoints)
+        self.learning = Learning(system, self._programs, folder.path, self._checkpoints)
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="learning")
         self._log = MetricsLog(folder.metrics, folder.path / "tensorboard")
         self._evaluator: Evaluator | None = None
         self._foresees = system.kind.has_model and system.config.prediction_rows > 0
         self._foresee = foresight_program(system) if self._foresees else None
-        self._learning_key = run_key(system.config.seed, STREAM_LEARNING)
-        self._sweep_key = run_key(system.config.seed, STREAM_SWEEPS)
-        self._position = jnp.zeros((), jnp.int32)
-        self._rounds, self._sweeps, self._sweep_credit = 0, 0, 0.0
+        self._prediction_key = run_key(system.config.seed, STREAM_PREDICTION)
+        self._rounds = 0
         self._recent: list[Ending] = []
-        self._metrics: dict[str, Any] = {}
-        self._times = {"acting": 0.0, "sweeping": 0.0, "updating": 0.0, "evaluating": 0.0}
+        self._times = {"playing": 0.0, "evaluating": 0.0}
         self._seconds, self._begun = 0.0, time.monotonic()
         self._saved = time.monotonic()
         self._stop = False
@@ -128,7 +115,7 @@ class Trainer:
     @property
     def updates(self) -> int:
         """Updates made."""
-        return int(self.learner.updates)
+        return self.learning.updates
 
     def run(self) -> bool:
         """Go on until the budget is spent (True) or a signal asks to stop (False)."""
@@ -157,7 +144,8 @@ class Trainer:
         return True
 
     def close(self) -> None:
-        """Close files."""
+        """End the thread, and close files."""
+        self._thread.shutdown()
         self._log.close()
         self._checkpoints.close()
         if self._evaluator is not None:
@@ -174,17 +162,14 @@ class Trainer:
         return min(self._collector.interactions, config.interactions) + tail
 
     def _round(self, advance: Advance) -> None:
-        """Play, learn, write down."""
+        """Play and learn, write down."""
         config, before, done = self._system.config, self._collector.interactions, self._done()
         self._rounds += 1
         if before < config.interactions:
-            self._play()
-            due = config.updates_due(self._collector.interactions) - self.updates
+            self._play_and_learn(config.updates_due(before) - self.updates)
         else:
             share = round(config.update_ratio * config.rows * config.envs)
-            due = min(max(1, share), config.total_updates - self.updates)
-        if due > 0:
-            self._learn(due)
+            self.learning.learn(min(max(1, share), config.total_updates - self.updates))
         now = self._collector.interactions
         if now // config.log_every > before // config.log_every or now == before:
             self._write_metrics()
@@ -194,82 +179,24 @@ class Trainer:
         if time.monotonic() - self._saved >= 60 * config.checkpoint_minutes:
             self._save()
 
-    def _play(self) -> None:
+    def _play_and_learn(self, due: int) -> None:
+        """Play a round, and make so many updates from what was stored before it."""
+        variables, updates = self.learning.acting_variables(), self.updates
+        learning = self._thread.submit(self.learning.learn, due)
         begun = time.monotonic()
-        self.replay, finished = self._collector.collect(
-            self.learner.variables, self.replay, self.updates
-        )
-        self._recent = [*self._recent, *finished][-RECENT:]
-        self._times["acting"] += time.monotonic() - begun
-
-    def _learn(self, due: int) -> None:
-        begun = time.monotonic()
-        if self._programs.sweep is not None:
-            self._sweep(due)
-        swept = time.monotonic()
-        self.learner, self.replay, self._metrics = self._programs.update(
-            self.learner, self.replay, self._learning_key, jnp.int32(due)
-        )
-        failed = int(self.learner.failed)
-        updated = time.monotonic()
-        if self._latents_due(due):
-            self.replay = self._programs.encode(self.learner, self.replay)
-            jax.block_until_ready(self.replay.latents)
-        self._times["sweeping"] += swept - begun + time.monotonic() - updated
-        self._times["updating"] += updated - swept
-        if failed != NEVER:
-            self._explain_failure(failed)
-
-    def _latents_due(self, made: int) -> bool:
-        """Whether the replay's latents are to be encoded again after so many new updates."""
-        period, now = self._system.config.learner.latent_period, self.updates
-        if self._programs.encode is None or period is None:
-            return False
-        return now // period > (now - made) // period
-
-    def _sweep(self, due: int) -> None:
-        config, roots = self._system.config, self._system.sweep_roots
-        stored = min(int(self.replay.length), self.replay.rows) * config.envs
-        self._sweep_credit += stored * due / config.reanalysis.sweep_updates / roots
-        count = int(self._sweep_credit)
-        if count == 0:
-            return
-        self._sweep_credit -= count
-        key = jax.random.fold_in(self._sweep_key, self._sweeps)
-        self._sweeps += 1
-        self.replay, self._position = self._programs.sweep(
-            self.learner, self.replay, key, self._position, jnp.int32(count)
-        )
-        jax.block_until_ready(self._position)
-
-    def _explain_failure(self, update: int) -> None:
-        place = self._folder.path / f"failed-batch-{update}.npz"
-        _, batch = self._programs.batch(self.learner, self.replay, self._learning_key)
-        arrays: dict[str, Any] = {
-            name: np.asarray(x) for name, x in batch._asdict().items() if x is not None
-        }
-        np.savez_compressed(place, **arrays)
-        kept = self._checkpoints.latest()
-        last = "there is no checkpoint yet" if kept is None else f"checkpoint {kept} is intact"
-        shown = [arrays[name] for name in ("observation", "following") if name in arrays]
-        seen = all(np.isfinite(array).all() for array in shown)
-        cause = "the loss or its gradient is" if seen else "observations of the environment are"
-        remedy = (
-            f"try a smaller {self._system.learner.rate_setting} in another --folder"
-            if seen
-            else f"mend {self._system.config.env}, or wrap it so that it shows finite numbers"
-        )
-        raise DivergedError(
-            f"update {update}: {cause} not finite; its batch is in {place}, {last}; {remedy}"
-        )
+        played = self._collector.play(variables, updates)
+        self._times["playing"] += time.monotonic() - begun
+        learning.result()
+        self.learning.replay = self._collector.store(self.learning.replay, played)
+        self._recent = [*self._recent, *played.endings][-RECENT:]
 
     def _write_metrics(self) -> None:
-        metrics = {name: np.asarray(value) for name, value in self._metrics.items()}
+        metrics = {name: np.asarray(value) for name, value in self.learning.metrics.items()}
         values: dict[str, Any] = {
             "updates": self.updates,
             "seconds": round(self._elapsed(), 3),
             **metrics,
-            **{f"seconds/{name}": round(spent, 3) for name, spent in self._times.items()},
+            **{f"seconds/{name}": round(spent, 3) for name, spent in self._spent_on().items()},
         }
         if self._recent:
             values["selfplay/score"] = float(np.mean([e.score for e in self._recent]))
@@ -289,8 +216,8 @@ class Trainer:
         parts = [f"updates {self.updates}"]
         if self._recent:
             parts.append(f"score {np.mean([e.score for e in self._recent]):.1f}")
-        if "loss" in self._metrics:
-            parts.append(f"loss {float(self._metrics['loss']):.3f}")
+        if "loss" in self.learning.metrics:
+            parts.append(f"loss {float(self.learning.metrics['loss']):.3f}")
         return ", ".join(parts)
 
     def _evaluate_on_the_way(self) -> None:
@@ -299,12 +226,12 @@ class Trainer:
             self._evaluator = Evaluator(
                 self._system, config.evaluate_episodes, max_steps=config.evaluate_max_steps
             )
-        result = summary(self._evaluator.play(self.learner.variables, config.seed))
+        result = summary(self._evaluator.play(self.learning.state.variables, config.seed))
         self._times["evaluating"] += time.monotonic() - begun
         values = {f"evaluation/{name}": value for name, value in result.items()}
         if self._foresee is not None:
-            key = jax.random.fold_in(self._sweep_key, self.updates)
-            quality = self._foresee(self.learner.variables, self.replay, key)
+            key = jax.random.fold_in(self._prediction_key, self.updates)
+            quality = self._foresee(self.learning.state.variables, self.learning.replay, key)
             values |= {f"prediction/{name}": curve for name, curve in quality.lists().items()}
         values |= {"updates": self.updates, "seconds": round(self._elapsed(), 3)}
         self._log.write(self._collector.interactions, values)
@@ -316,12 +243,16 @@ class Trainer:
     def _elapsed(self) -> float:
         return self._seconds + time.monotonic() - self._begun
 
+    def _spent_on(self) -> dict[str, float]:
+        """Seconds by kind of work; playing goes on beside learning."""
+        return {**self._times, **self.learning.times}
+
     def _conclude(self) -> None:
         """Evaluate at the end, and write the result."""
         config, trained = self._system.config, self._elapsed()
         evaluator = Evaluator(self._system, config.final_episodes, max_steps=config.final_max_steps)
         with progress("evaluate", config.final_episodes) as advance:
-            episodes = evaluator.play(self.learner.variables, config.seed, advance)
+            episodes = evaluator.play(self.learning.state.variables, config.seed, advance)
         evaluator.close()
         lines = [json.dumps(episode._asdict()) + "\n" for episode in episodes]
         write_whole(self._folder.episodes, "".join(lines))
@@ -336,7 +267,7 @@ class Trainer:
             "scores": [episode.score for episode in episodes],
             "train_seconds": round(trained, 1),
             "compile_seconds": round(self._programs.compile_seconds, 1),
-            "seconds": {name: round(spent, 1) for name, spent in self._times.items()},
+            "seconds": {name: round(spent, 1) for name, spent in self._spent_on().items()},
             "evaluate_seconds": round(self._elapsed() - trained, 1),
             "prediction": self._foresight(),
             "versions": versions(),
@@ -351,30 +282,31 @@ class Trainer:
         """How well the model foresees, by horizon; None if there is none, or it is not asked."""
         if not self._foresees:
             return None
-        return measure_foresight(self._system, self.learner.variables, self._system.config.seed)
+        return measure_foresight(
+            self._system, self.learning.state.variables, self._system.config.seed
+        )
 
     def _save(self) -> None:
         self._saved = time.monotonic()
         if self._checkpoints.latest() == self._rounds:
             return
         actions, environments = self._env.state()
-        rebuilt = self._env.rebuilds(int(self.replay.length))
+        learning = self.learning
+        rebuilt = self._env.rebuilds(int(learning.replay.length))
         parts = {
-            "learner": self.learner,
-            "replay": arrays_of(self.replay, frames=not rebuilt),
+            "learner": learning.state,
+            "replay": arrays_of(learning.replay, frames=not rebuilt),
             "collector": {**self._collector.state(), "actions": actions},
         }
         progress_made = {
             "environments": environments,
             "frames": "rebuilt" if rebuilt else "stored",
-            "position": int(self._position),
             "rounds": self._rounds,
-            "sweeps": self._sweeps,
-            "sweep_credit": self._sweep_credit,
+            **learning.numbers(),
             "recent": [tuple(episode) for episode in self._recent],
             "seconds": self._elapsed(),
-            "times": self._times,
-            "metrics": {name: plain(value) for name, value in self._metrics.items()},
+            "times": self._spent_on(),
+            "metrics": {name: plain(value) for name, value in learning.metrics.items()},
             "metrics_bytes": self._log.position(),
         }
         self._checkpoints.save(self._rounds, parts, progress_made)
@@ -382,25 +314,25 @@ class Trainer:
     def _restore(self) -> None:
         made = self._checkpoints.progress()
         config, stored = self._system.config, made.get("frames", "stored") == "stored"
+        learning, empty = self.learning, self.learning.replay
         actions = np.zeros((made["environments"]["steps"], config.envs), np.int32)
         examples = examples_of(
             {
-                "learner": self.learner,
-                "replay": arrays_of(self.replay, frames=stored),
+                "learner": learning.state,
+                "replay": arrays_of(empty, frames=stored),
                 "collector": {**self._collector.state(), "actions": actions},
             }
         )
-        release(self.replay, frames=stored)  # there may be no room for two
+        release(empty, frames=stored)  # there may be no room for two
         parts = self._checkpoints.restore(examples)
-        self.learner = parts["learner"]
-        self.replay = with_arrays(self.replay, parts["replay"], frames=stored)
+        learning.restore(parts["learner"], with_arrays(empty, parts["replay"], frames=stored), made)
+        learning.metrics = made["metrics"]
         self._collector.restore(parts["collector"])
-        self._position = jnp.int32(made["position"])
-        self._rounds, self._sweeps = made["rounds"], made["sweeps"]
-        self._sweep_credit = made["sweep_credit"]
+        self._rounds = made["rounds"]
         self._recent = [Ending(*episode) for episode in made["recent"]]
-        self._seconds, self._times = made["seconds"], dict(made["times"])
-        self._metrics = made["metrics"]
+        self._seconds = made["seconds"]
+        for times in (self._times, learning.times):
+            times.update({name: made["times"][name] for name in times})
         self._log.rewind(made["metrics_bytes"])
         self._restore_environments(parts["collector"]["actions"], made["environments"], stored)
         _say(f"going on from {self._collector.interactions} interactions, {self.updates} updates")
@@ -409,12 +341,13 @@ class Trainer:
         self, actions: Any, numbers: dict[str, Any], frames_stored: bool
     ) -> None:
         """Play everything again; the replay's frames too, where the checkpoint has none."""
-        writer = FrameWriter(self.replay.frames)
+        learning = self.learning
+        writer = FrameWriter(learning.replay.frames)
         see = None if frames_stored else writer.write
         with progress("environments", len(actions)) as advance:
             observations = self._env.restore(actions, numbers, advance, see)
         writer.finish()
-        self.replay = self.replay._replace(frames=writer.frames)
+        learning.replay = learning.replay._replace(frames=writer.frames)
         if observations is None and not frames_stored:
             raise BrokenCheckpointError(
                 f"the frames of this run come back by playing its actions again, and "
@@ -426,7 +359,7 @@ class Trainer:
                 f"{self._system.config.env} did not come back to where it was: "
                 "episodes in flight are restarted"
             )
-            self.replay = cut_off(self.replay)
+            learning.replay = cut_off(learning.replay)
             self._collector.begin()
         else:
             self._collector.resume(observations)

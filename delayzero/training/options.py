@@ -9,8 +9,9 @@ from collections.abc import Iterator, Sequence
 from delayzero.agents.kinds import AGENTS, AgentKind, AgentName
 from delayzero.arguments import UsageError
 from delayzero.bounds import option
+from delayzero.extras import require
 from delayzero.training.config import TrainConfig
-from delayzero.training.presets import PRESETS
+from delayzero.training.presets import PRESETS, compose
 from delayzero.words import meant
 
 HELP = ("-h", "--help")
@@ -31,6 +32,32 @@ def split(words: Sequence[str]) -> tuple[list[str], list[str]]:
             _refuse_word(rest[i], presets, [*rest[:i], *rest[i + 1 :]])
         _check_option(rest[i].partition("=")[0], known)
     return presets, rest
+
+
+def read_config(words: Sequence[str]) -> TrainConfig:
+    """The configuration that presets and options describe; ``--help`` prints them and exits.
+
+    Raises:
+        UsageError: Something cannot be, or would change nothing.
+    """
+    tyro = require("tyro", "train")
+    presets, rest = split(words)
+    if not presets and not any(word in HELP for word in rest):
+        raise UsageError(
+            f"name a preset: {', '.join(PRESETS)}; for example: delayzero train cartpole"
+        )
+    try:
+        config: TrainConfig = tyro.cli(
+            TrainConfig,
+            prog=f"delayzero train {' '.join(presets)}".strip(),
+            args=rest,
+            default=compose(presets),
+            config=(tyro.conf.FlagConversionOff,),
+        )
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    check_used(rest, config.agent)
+    return config
 
 
 def check_used(words: Sequence[str], agent: AgentName) -> None:

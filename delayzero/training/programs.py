@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import Array
+from jax.stages import Lowered
 
 from delayzero.learning import Learner, LearnerState
 from delayzero.learning.reanalysis import sweep, with_all_encoded
@@ -25,7 +27,7 @@ from delayzero.training.system import STREAM_WEIGHTS, System, run_key
 
 
 class Programs:
-    """Compiles a run's sweep and update, and makes its first state.
+    """Compiles what a run calls, and makes its first state.
 
     Attributes:
         update: ``(learner, replay, key, count) -> (learner, replay, metrics)``; None without.
@@ -35,7 +37,23 @@ class Programs:
         compile_seconds: What compiling took.
     """
 
-    def __init__(self, system: System, say: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        system: System,
+        say: Callable[[str], None],
+        others: Callable[[Any, Replay], Iterable[Lowered]],
+    ) -> None:
+        """Compile.
+
+        Args:
+            system: The run's parts.
+            say: Called with what the user should know.
+            others: Given the learner's variables (their shapes) and a replay: further functions
+                to be compiled with these. JAX keeps them, for whoever calls them with such shapes.
+
+        Raises:
+            UsageError: The device has too little memory.
+        """
         self._system = system
         have = device_bytes()
         self._host_frames, message = frames_on_host(system)
@@ -47,15 +65,42 @@ class Programs:
         check_fits(kept, 0, have)
         self._replay = self._new_replay(self._host_frames)
         begun = time.monotonic()
-        learns = system.kind.learns
-        self.update: Any = self._compile_update(learner) if learns else None
-        self.sweep: Any = self._compile_sweep(learner) if learns and system.sweeps else None
-        self.encode: Any = self._compile_encode(learner) if system.latent else None
+        compiled = self._compiled(learner, others)
         self.compile_seconds = time.monotonic() - begun
-        programs = (self.update, self.sweep, self.encode)
-        compiled = [program for program in programs if program is not None]
-        check_fits(kept, max(map(working_bytes, compiled), default=0), have)
+        check_fits(kept, max(map(working_bytes, compiled.values()), default=0), have)
+        self.update: Any = compiled.get("update")
+        self.sweep: Any = compiled.get("sweep")
+        self.encode: Any = compiled.get("encode")
         self.batch = jax.jit(system.learner.batch)
+
+    def _compiled(
+        self, learner: Any, others: Callable[[Any, Replay], Iterable[Lowered]]
+    ) -> dict[str, Any]:
+        """The run's own functions by name.
+
+        One is compiled while the next is traced. Two are never compiled at once: on a GPU XLA tries
+        out several ways to compute a thing, and would time them side by side.
+        """
+        lower = {}
+        if self._system.kind.learns:
+            lower["update"] = self._lower_update
+            if self._system.sweeps:
+                lower["sweep"] = self._lower_sweep
+        if self._system.latent:
+            lower["encode"] = self._lower_encode
+        with ThreadPoolExecutor(1) as pool:
+            started = {name: self._start(pool, name, lower[name], learner) for name in lower}
+            rest = [pool.submit(one.compile) for one in others(learner.variables, self._replay)]
+            for one in rest:
+                one.result()
+            return {name: one.result() for name, one in started.items()}
+
+    def _start(
+        self, pool: Executor, name: str, lower: Callable[[Any], Lowered], learner: Any
+    ) -> Future[Any]:
+        """Trace a function, and begin to compile it."""
+        del name
+        return pool.submit(lower(learner).compile)
 
     def first_learner(self) -> LearnerState:
         """The learner's state before the first update."""
@@ -85,11 +130,11 @@ class Programs:
             host_frames=host_frames,
         )
 
-    def _compile_update(self, learner: Any) -> Any:
+    def _lower_update(self, learner: Any) -> Lowered:
         update = jax.jit(self._system.learner.update, donate_argnums=(0, 1))
-        return update.lower(learner, self._replay, jax.random.key(0), jnp.int32(1)).compile()
+        return update.lower(learner, self._replay, jax.random.key(0), jnp.int32(1))
 
-    def _compile_sweep(self, learner: Any) -> Any:
+    def _lower_sweep(self, learner: Any) -> Lowered:
         system, searcher = self._system, self._system.learner
         assert isinstance(searcher, Learner)
 
@@ -110,9 +155,9 @@ class Programs:
 
         program = jax.jit(sweep_replay, donate_argnums=1)
         zero = jnp.int32(0)
-        return program.lower(learner, self._replay, jax.random.key(0), zero, zero).compile()
+        return program.lower(learner, self._replay, jax.random.key(0), zero, zero)
 
-    def _compile_encode(self, learner: Any) -> Any:
+    def _lower_encode(self, learner: Any) -> Lowered:
         system = self._system
 
         def encode_replay(state: LearnerState, replay: Replay) -> Replay:
@@ -124,4 +169,4 @@ class Programs:
                 stack=system.config.stack,
             )
 
-        return jax.jit(encode_replay, donate_argnums=1).lower(learner, self._replay).compile()
+        return jax.jit(encode_replay, donate_argnums=1).lower(learner, self._replay)

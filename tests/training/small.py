@@ -2,6 +2,7 @@
 
 import json
 import warnings
+from concurrent.futures import Future
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -23,10 +24,6 @@ from delayzero.training.system import Spaces, build_system, make_training_env
 TINY = {"latent": 8, "width": 16, "memory": 8, "support": 10, "channels": 8, "head": 8}
 EVERY_ROUND = 1e-9
 """Minutes between checkpoints that come after every round."""
-CACHE = {  # the same for this process and for others
-    "jax_persistent_cache_min_compile_time_secs": 0.0,
-    "jax_persistent_cache_min_entry_size_bytes": -1,
-}
 FREE = (  # what no compiled program knows
     *("env", "folder", "seed", "log_every", "checkpoint_minutes", "rows", "final_episodes"),
     *("max_steps", "evaluate_max_steps", "final_max_steps"),
@@ -62,35 +59,32 @@ class SharedPrograms(Programs):
         same |= {"spaces": self._system.spaces}
         return which, str(same)
 
-    def _once(self, which, compile_):
-        key = self._key(which)
+    def _start(self, pool, name, lower, learner):
+        key, done = self._key(name), Future()
         if key not in self.compiled:
-            self.compiled[key] = compile_(), self._replay.frames
+            self.compiled[key] = lower(learner).compile(), self._replay.frames
         program, frames = self.compiled[key]
         if isinstance(frames, HostFrames):  # the one that the program reads
             frames.array[...] = 0
             self._replay = self._replay._replace(frames=frames)
-        return program
-
-    def _compile_update(self, learner):
-        return self._once("update", lambda: super(SharedPrograms, self)._compile_update(learner))
-
-    def _compile_sweep(self, learner):
-        return self._once("sweep", lambda: super(SharedPrograms, self)._compile_sweep(learner))
+        done.set_result(program)
+        return done
 
 
-class NotCompiled(SharedPrograms):
+class NotCompiled(Programs):
     """Updates that count themselves, with their last number as the loss, and do nothing else."""
 
-    def _compile_update(self, learner):
+    def _start(self, pool, name, lower, learner):
         def update(state, replay, key, count):
             state = state._replace(updates=state.updates + count)
             return state, replay, {"loss": state.updates.astype(float)}
 
-        return Fake(update)
+        def sweep(state, replay, key, position, count):
+            return replay, position
 
-    def _compile_sweep(self, learner):
-        return Fake(lambda state, replay, key, position, count: (replay, position))
+        done = Future()
+        done.set_result(Fake({"update": update, "sweep": sweep}[name]))
+        return done
 
 
 class Fake:
@@ -110,6 +104,12 @@ def stirred(variables):
     rng = np.random.default_rng(0)
     moved = [x + 0.3 * rng.normal(size=x.shape).astype(x.dtype) for x in leaves]
     return jax.tree.unflatten(form, moved)
+
+
+def collect(collector, variables, replay, updates):
+    """Play and store a round: the replay, and the episodes that ended."""
+    played = collector.play(variables, updates)
+    return collector.store(replay, played), played.endings
 
 
 def trainer(config, make_env=make_training_env):

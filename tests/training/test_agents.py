@@ -25,6 +25,7 @@ from .small import (
     Crash,
     NotCompiled,
     assert_same_runs,
+    collect,
     crash_after,
     equal_trees,
     small,
@@ -37,7 +38,7 @@ SEARCHING = [name for name, kind in AGENTS.items() if kind.has_model]
 
 
 @pytest.fixture(scope="module")
-def undelayed(tmp_path_factory, compile_cache):
+def undelayed(tmp_path_factory):
     """The folder of a run without any delay wrapper."""
     folder = tmp_path_factory.mktemp("undelayed") / "run"
     assert loop.train(small(folder, agent="undelayed"), ["test"]).finished
@@ -75,10 +76,10 @@ def test_latents_are_encoded_again_when_they_are_due(tmp_path):
     config = replace(config, learner=replace(config.learner, latent_period=8))
     run = trainer(config)
     run.run()
-    system, replay = run._system, run.replay
+    system, replay = run._system, run.learning.replay
     assert run.updates % 8 == 6
     encode = functools.partial(with_all_encoded, system.planner.model, roots=24, stack=config.stack)
-    newest = jax.jit(encode)(run.learner.variables, replay)
+    newest = jax.jit(encode)(run.learning.state.variables, replay)
     rows = min(int(replay.length), replay.rows)
     latents, wanted = (np.asarray(x.latents)[:rows] for x in (replay, newest))
     assert np.std(latents) > 0.1
@@ -202,7 +203,7 @@ def test_the_random_agent_neither_searches_nor_keeps_what_it_saw(monkeypatch):
     collector.begin()
     counts = np.zeros(2)
     for _ in range(20):
-        replay, _ = collector.collect(None, replay, 0)
+        replay, _ = collect(collector, None, replay, 0)
         rows = (int(replay.length) - 1 - np.arange(config.rows)) % replay.rows
         counts += np.bincount(np.asarray(replay.decisions.decided)[rows].ravel(), minlength=2)
     assert abs(counts[0] - counts.sum() / 2) < 2 * np.sqrt(counts.sum())

@@ -1,7 +1,6 @@
 """A run is a function of its configuration, however often it is interrupted."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -21,7 +20,6 @@ from delayzero.training.checkpoint import Checkpoints
 from delayzero.training.loop import train
 
 from .small import (
-    CACHE,
     EVERY_ROUND,
     Counting,
     Crash,
@@ -71,13 +69,10 @@ def test_another_seed_gives_another_run(whole_run, tmp_path):
         assert not equal_trees(stored(whole_run, part), stored(tmp_path / "other", part))
 
 
-def test_a_killed_process_goes_on(whole_run, tmp_path, compile_cache):
+def test_a_killed_process_goes_on(whole_run, tmp_path):
     config = small(tmp_path / "killed")
-    cache = {"JAX_COMPILATION_CACHE_DIR": compile_cache}
-    cache |= {name.upper(): str(value) for name, value in CACHE.items()}
     process = subprocess.Popen(
         [sys.executable, "-m", "delayzero", *options_of(config)],
-        env={**os.environ, **cache},
         stderr=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
     )
@@ -105,7 +100,11 @@ def metrics_exist(folder):
         return False
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["int", "term"])
+@pytest.mark.parametrize(
+    "number",
+    [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)],
+    ids=["int", "term"],
+)
 def test_a_signal_stops_after_the_round_with_a_checkpoint(
     number, whole_run, tmp_path, monkeypatch, capsys
 ):
@@ -199,15 +198,15 @@ def test_lines_of_rounds_without_updates_are_the_same(tmp_path, monkeypatch):
 
 def crash_after_lines(monkeypatch, lines):
     """Crash in the round after so many lines of metrics."""
-    original, count = loop.Trainer._play, [0]
+    original, count = loop.Trainer._play_and_learn, [0]
 
-    def play(self):
+    def play(self, due):
         if self._log.position() and len(metrics_of(self._folder.path)) == lines and not count[0]:
             count[0] += 1
             raise Crash
-        return original(self)
+        return original(self, due)
 
-    monkeypatch.setattr(loop.Trainer, "_play", play)
+    monkeypatch.setattr(loop.Trainer, "_play_and_learn", play)
 
 
 @pytest.mark.slow
@@ -259,9 +258,9 @@ def test_frames_of_atari_are_rebuilt(tmp_path, monkeypatch):
     again = trainer(config)
     again.run()
     assert_same_runs(tmp_path / "whole", tmp_path / "run")
-    frames, expected = (np.asarray(run.replay.frames) for run in (again, whole))
+    frames, expected = (np.asarray(run.learning.replay.frames) for run in (again, whole))
     np.testing.assert_array_equal(frames, expected)
-    assert int(again.replay.length) > again.replay.rows
+    assert int(again.learning.replay.length) > again.learning.replay.rows
     assert len({row.tobytes() for row in frames[:, 0]}) > 5
     for run in (whole, again):
         run.close()
@@ -347,9 +346,9 @@ def test_a_resumed_run_never_has_two_replays(gigabytes, tmp_path, monkeypatch):
     saved = np.asarray(stored(tmp_path / "run", "replay")["frames"])
     resumed, original, before = trainer(config), Checkpoints.restore, []
     others = {id(a) for a in jax.live_arrays()} - {
-        id(a) for a in jax.tree.leaves(arrays_of(resumed.replay))
+        id(a) for a in jax.tree.leaves(arrays_of(resumed.learning.replay))
     }
-    frames = resumed.replay.frames
+    frames = resumed.learning.replay.frames
 
     def restore(self, examples):
         mine = [a for a in jax.live_arrays() if id(a) not in others and a.shape == saved.shape]
@@ -361,11 +360,11 @@ def test_a_resumed_run_never_has_two_replays(gigabytes, tmp_path, monkeypatch):
     resumed.close()
     assert before == [(0, 0)]
     if gigabytes == 0.0:
-        assert resumed.replay.frames is frames, "the one that compiled functions read"
+        assert resumed.learning.replay.frames is frames, "the one that compiled functions read"
         np.testing.assert_array_equal(frames.array, saved)
         assert frames.array.flags.writeable
     else:
-        np.testing.assert_array_equal(resumed.replay.frames, saved)
+        np.testing.assert_array_equal(resumed.learning.replay.frames, saved)
 
 
 def test_a_run_killed_in_its_last_evaluation_is_evaluated_again(whole_run, tmp_path, monkeypatch):

@@ -1,3 +1,4 @@
+import itertools
 import json
 import subprocess
 import sys
@@ -20,7 +21,7 @@ PROMISED = {
     *("policy/target_entropy", "policy/network_entropy", "value/target", "value/network"),
     *("value/error", "prefix/error", "consistency/cosine", "target/age"),
     *("loss/policy", "loss/value", "loss/prefix", "loss/consistency"),
-    *("seconds/acting", "seconds/sweeping", "seconds/updating", "seconds/evaluating"),
+    *("seconds/playing", "seconds/sweeping", "seconds/updating", "seconds/evaluating"),
 }
 
 
@@ -56,9 +57,11 @@ def test_every_line_of_metrics_has_what_was_promised(whole_run):
     assert [line["interactions"] for line in lines] == sorted(
         line["interactions"] for line in lines
     )
-    # The exact number of updates at every moment, and the tail at the end.
-    for line in lines[:-1]:
-        assert line["updates"] == config.updates_due(line["interactions"])
+    # Updates are at most a round behind, and the tail comes at the end.
+    for before, line in itertools.pairwise(lines[:-1]):
+        if line["interactions"] > before["interactions"]:
+            due = [config.updates_due(row["interactions"]) for row in (before, line)]
+            assert due[0] <= line["updates"] <= due[1]
     assert lines[-1]["updates"] == config.total_updates
 
 

@@ -1,0 +1,147 @@
+"""The learning half of a run: its weights and its replay, and the work that changes them."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from delayzero.arguments import UsageError
+from delayzero.learning.learner import NEVER, LearnerState
+from delayzero.replay import Replay
+from delayzero.training.checkpoint import Checkpoints
+from delayzero.training.programs import Programs
+from delayzero.training.system import STREAM_LEARNING, STREAM_SWEEPS, System, run_key
+
+
+class DivergedError(UsageError):
+    """A loss or a gradient was not finite."""
+
+
+class Learning:
+    """Sweeps and updates, as many as are due.
+
+    Attributes:
+        state: The learner's.
+        replay: What it learns from.
+        metrics: Averages over the updates of the last call.
+        times: Seconds spent with each kind of work.
+    """
+
+    def __init__(
+        self, system: System, programs: Programs, failures: Path, checkpoints: Checkpoints
+    ) -> None:
+        """Begin.
+
+        Args:
+            system: The run's parts.
+            programs: The run's compiled functions.
+            failures: The folder for a batch on which learning failed.
+            checkpoints: The run's, to be named in such a case.
+        """
+        self._system, self._programs = system, programs
+        self._failures, self._checkpoints = failures, checkpoints
+        self.state: LearnerState = programs.first_learner()
+        self.replay: Replay = programs.first_replay()
+        self.metrics: dict[str, Any] = {}
+        self.times = {"sweeping": 0.0, "updating": 0.0}
+        self._copy = jax.jit(lambda variables: jax.tree.map(jnp.copy, variables))
+        self._key = run_key(system.config.seed, STREAM_LEARNING)
+        self._sweep_key = run_key(system.config.seed, STREAM_SWEEPS)
+        self._position = jnp.zeros((), jnp.int32)
+        self._sweeps, self._sweep_credit = 0, 0.0
+
+    @property
+    def updates(self) -> int:
+        """Updates made."""
+        return int(self.state.updates)
+
+    def acting_variables(self) -> Any:
+        """What was learned, in a copy: updates write over the original."""
+        return self._copy(self.state.variables)
+
+    def learn(self, due: int) -> None:
+        """Make so many updates, and the sweeps that go with them.
+
+        Raises:
+            DivergedError: The loss was not finite.
+        """
+        if due <= 0:
+            return
+        begun = time.monotonic()
+        if self._programs.sweep is not None:
+            self._sweep(due)
+        swept = time.monotonic()
+        self.state, self.replay, self.metrics = self._programs.update(
+            self.state, self.replay, self._key, jnp.int32(due)
+        )
+        failed = int(self.state.failed)
+        updated = time.monotonic()
+        if self._latents_due(due):
+            self.replay = self._programs.encode(self.state, self.replay)
+            jax.block_until_ready(self.replay.latents)
+        self.times["sweeping"] += swept - begun + time.monotonic() - updated
+        self.times["updating"] += updated - swept
+        if failed != NEVER:
+            self._explain_failure(failed)
+
+    def numbers(self) -> dict[str, Any]:
+        """Plain numbers from which :meth:`restore` goes on, beside the state and the replay."""
+        return {
+            "position": int(self._position),
+            "sweeps": self._sweeps,
+            "sweep_credit": self._sweep_credit,
+        }
+
+    def restore(self, state: LearnerState, replay: Replay, numbers: dict[str, Any]) -> None:
+        """Go on from earlier :meth:`numbers`."""
+        self.state, self.replay = state, replay
+        self._position = jnp.int32(numbers["position"])
+        self._sweeps, self._sweep_credit = numbers["sweeps"], numbers["sweep_credit"]
+
+    def _sweep(self, due: int) -> None:
+        config, roots = self._system.config, self._system.sweep_roots
+        stored = min(int(self.replay.length), self.replay.rows) * config.envs
+        self._sweep_credit += stored * due / config.reanalysis.sweep_updates / roots
+        count = int(self._sweep_credit)
+        if count == 0:
+            return
+        self._sweep_credit -= count
+        key = jax.random.fold_in(self._sweep_key, self._sweeps)
+        self._sweeps += 1
+        self.replay, self._position = self._programs.sweep(
+            self.state, self.replay, key, self._position, jnp.int32(count)
+        )
+        jax.block_until_ready(self._position)
+
+    def _latents_due(self, made: int) -> bool:
+        """Whether the replay's latents are to be encoded again after so many new updates."""
+        period, now = self._system.config.learner.latent_period, self.updates
+        if self._programs.encode is None or period is None:
+            return False
+        return now // period > (now - made) // period
+
+    def _explain_failure(self, update: int) -> None:
+        place = self._failures / f"failed-batch-{update}.npz"
+        _, batch = self._programs.batch(self.state, self.replay, self._key)
+        arrays: dict[str, Any] = {
+            name: np.asarray(x) for name, x in batch._asdict().items() if x is not None
+        }
+        np.savez_compressed(place, **arrays)
+        kept = self._checkpoints.latest()
+        last = "there is no checkpoint yet" if kept is None else f"checkpoint {kept} is intact"
+        shown = [arrays[name] for name in ("observation", "following") if name in arrays]
+        seen = all(np.isfinite(array).all() for array in shown)
+        cause = "the loss or its gradient is" if seen else "observations of the environment are"
+        remedy = (
+            f"try a smaller {self._system.learner.rate_setting} in another --folder"
+            if seen
+            else f"mend {self._system.config.env}, or wrap it so that it shows finite numbers"
+        )
+        raise DivergedError(
+            f"update {update}: {cause} not finite; its batch is in {place}, {last}; {remedy}"
+        )
