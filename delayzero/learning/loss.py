@@ -131,17 +131,11 @@ def _following_latents(model: InTraining, batch: Batch) -> Array:
         return latents.reshape(-1, *latents.shape[2:])
     following, stack = batch.following, batch.observation.shape[1]
     assert following is not None, "a batch has stored latents, or frames to encode"
-    if batch.compared is None:
-        stacks = jnp.stack([following[:, k : k + stack] for k in range(steps)])
-    else:
-        stacks = jax.vmap(lambda k: jax.lax.dynamic_slice_in_dim(following, k, stack, axis=1))(
-            chosen
-        )
     queue = batch.queue
     if queue is not None:
         queue = queue[:, 1:][:, chosen].swapaxes(0, 1)
-        queue = queue.reshape(stacks.shape[0] * stacks.shape[1], -1)
-    found: Array = model.as_acting("represent", stacks.reshape(-1, *stacks.shape[2:]), queue)
+        queue = queue.reshape(queue.shape[0] * queue.shape[1], -1)
+    found: Array = model.as_acting("represent_windows", following, chosen, stack, queue)
     return found
 
 

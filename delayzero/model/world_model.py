@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import flax.linen as nn
+import jax
 import jax.numpy as jnp
 from jax import Array
 
-from delayzero.model.layers import Memory
+from delayzero.model.layers import Memory, Windows
 from delayzero.model.parts import Prediction, PrefixNet
 from delayzero.model.scalars import Support
 
@@ -39,6 +40,7 @@ class WorldModel(nn.Module):
         num_actions: How many actions there are.
         support: The support of the value and of the value prefix.
         memory_size: The size H of the memory.
+        encodes_windows: Whether the encoder takes :class:`~delayzero.model.layers.Windows` too.
         dtype: Of latents and memory. Parameters and logits are float32.
         train: Whether batch normalisation uses the batch, or the running statistics.
     """
@@ -52,6 +54,7 @@ class WorldModel(nn.Module):
     num_actions: int
     support: Support
     memory_size: int
+    encodes_windows: bool = False
     queue: nn.Module | None = None
     dtype: Any = jnp.float32
     train: bool = False
@@ -68,20 +71,51 @@ class WorldModel(nn.Module):
         Returns:
             Latents ``[B, ...]``.
         """
-        pixels = observation.dtype == jnp.uint8
-        x = observation.astype(self.dtype)
-        if pixels:
+        latent: Array = self.encoder(self._input(observation), self.train)
+        return self._with_queue(latent, queue)
+
+    def represent_windows(
+        self, frames: Array, starts: Array, size: int, queue: Array | None = None
+    ) -> Array:
+        """Encode several stacks of the same frames, outside training.
+
+        Args:
+            frames: ``[B, F, *shape]``, the oldest first.
+            starts: The first frame of each stack, ``[W]``.
+            size: The frames of a stack.
+            queue: See :meth:`represent`, ``[W * B, M]``.
+
+        Returns:
+            Latents ``[W * B, ...]``.
+        """
+        assert not self.train, "batch normalisation would mix the stacks"
+        if self.encodes_windows:
+            channels = frames.shape[-1]
+            windows = Windows(starts * channels, size * channels)
+            latent: Array = self.encoder(self._input(frames), self.train, windows)
+            return self._with_queue(latent, queue)
+        stacks = jnp.concatenate(
+            [jax.lax.dynamic_slice_in_dim(frames, start, size, axis=1) for start in starts]
+        )
+        return self.represent(stacks, queue)
+
+    def _input(self, frames: Array) -> Array:
+        """What the encoder sees of frames ``[B, F, *shape]``."""
+        x = frames.astype(self.dtype)
+        if frames.dtype == jnp.uint8:
             x = x / 255
         if x.ndim == 5:
-            batch, stack, height, width, channels = x.shape
-            x = jnp.moveaxis(x, 1, 3).reshape(batch, height, width, stack * channels)
-        else:
-            x = x.reshape(x.shape[0], -1)
-        latent: Array = self.encoder(x, self.train)
-        if self.queue is not None:
-            assert queue is not None, "this model needs the actions under way"
-            latent = self.queue(latent, queue, self.train)
-        return latent
+            batch, count, height, width, channels = x.shape
+            return jnp.moveaxis(x, 1, 3).reshape(batch, height, width, count * channels)
+        return x.reshape(x.shape[0], -1)
+
+    def _with_queue(self, latent: Array, queue: Array | None) -> Array:
+        """Latents that know of the actions under way, if this model's do."""
+        if self.queue is None:
+            return latent
+        assert queue is not None, "this model needs the actions under way"
+        knowing: Array = self.queue(latent, queue, self.train)
+        return knowing
 
     def step(self, latent: Array, action: Array) -> Array:
         """The next latents after the actions ``[B]``."""

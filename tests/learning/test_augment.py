@@ -27,8 +27,9 @@ def slow(key, frames):
     return out, shifts, noise
 
 
-def test_shift_and_intensity():
-    frames = np.random.default_rng(0).integers(0, 256, (48, 2, 7, 9, 2), np.uint8)
+@pytest.mark.parametrize("channels", [2, 3], ids=["in-words", "in-bytes"])
+def test_shift_and_intensity(channels):
+    frames = np.random.default_rng(0).integers(0, 256, (48, 2, 7, 9, channels), np.uint8)
     key = jax.random.key(5)
     wanted, shifts, noise = slow(key, frames)
     got = oracle.quick_jit(augmented, static_argnums=2)(key, frames, jnp.float32)

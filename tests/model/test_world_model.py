@@ -219,3 +219,15 @@ def test_a_bound_model_works_inside_a_scan():
     latent, predictions = roll(fresh("mlp"), jnp.ones((3, 64)), jnp.zeros((4, 3), jnp.int32))
     assert latent.shape == (3, 64)
     assert predictions.policy_logits.shape == (4, 3, ACTIONS)
+
+
+@pytest.mark.parametrize("kind", ["mlp", "conv", "atari"])
+def test_windows_are_stacks(kind):
+    model, starts = build(kind), jnp.array([2, 0])
+    frames = observations(kind, batch=2, stack=4)
+    run = jax.jit(partial(model.apply, method="represent"))
+    stacks = [run(awake(kind), frames[:, start : start + 2]) for start in (2, 0)]
+    windows = partial(model.apply, method="represent_windows")
+    got = jax.jit(windows, static_argnums=3)(awake(kind), frames, starts, 2)
+    assert np.allclose(got, np.concatenate(stacks), atol=1e-5)
+    assert not np.allclose(stacks[0], stacks[1], atol=1e-3)
