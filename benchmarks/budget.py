@@ -123,8 +123,8 @@ def main() -> None:
     }
     if piece.programs.sweep is not None:
         sweep = seconds(lambda: piece.sweep(CHUNKS)) / CHUNKS
-        passes = config.total_updates / config.reanalysis.sweep_updates
-        split["sweeping"] = passes * mean_stored(config) / piece.system.sweep_roots * sweep
+        searched = config.total_updates * config.reanalysis.per_update
+        split["sweeping"] = searched / piece.system.sweep_roots * sweep
         figures["sweep_milliseconds"] = sweep * 1e3
     period = config.learner.latent_period
     if piece.programs.encode is not None and period is not None:

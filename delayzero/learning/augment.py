@@ -23,7 +23,7 @@ def augmented(key: Array, frames: Array, dtype: Any) -> Array:
     Returns:
         Numbers around [0, 1], ``[B, F, H, W, C]``. What a shift uncovers repeats the edge.
     """
-    batch, count, height, width, channels = frames.shape
+    batch, _, height, width, channels = frames.shape
     shift_key, intensity_key = jax.random.split(key)
     offsets = jax.random.randint(shift_key, (batch, 2), -SHIFT, SHIFT + 1)
     rows = jnp.clip(jnp.arange(height) + offsets[:, :1], 0, height - 1)
@@ -32,32 +32,30 @@ def augmented(key: Array, frames: Array, dtype: Any) -> Array:
     def shifted(image: Array, row: Array, column: Array) -> Array:
         return image[row][:, column]
 
-    moved = from_words(jax.vmap(shifted)(to_words(frames), rows, columns))
-    noise = jnp.clip(jax.random.normal(intensity_key, (batch, 1, 1, 1)), -2, 2)
+    moved = from_words(jax.vmap(shifted)(to_words(frames), rows, columns), channels)
+    noise = jnp.clip(jax.random.normal(intensity_key, (batch, 1, 1, 1, 1)), -2, 2)
     scale = (1 + INTENSITY * noise) / 255
     # Apart from what follows, for the same reason as gathered frames.
     changed = jax.lax.optimization_barrier(moved.astype(dtype) * scale.astype(dtype))
-    return jnp.moveaxis(changed.reshape(batch, height, width, count, channels), 3, 1)
+    return jnp.moveaxis(changed, 3, 1)
 
 
 def to_words(frames: Array) -> Array:
-    """All bytes of a pixel, of all frames, in words of four, from ``[B, F, H, W, C]``.
+    """The channels of each pixel in words of four bytes, ``[B, F, H, W, C]`` to ``[B, H, W, n]``.
 
-    Shifts look up where every number comes from; in words there is a quarter of them. Where the
-    bytes do not come out even each is a word of its own.
+    Shifts look up where every number comes from, and there are fewer words than bytes. The frames
+    of a pixel stand side by side, as convolutions want them.
     """
-    pixels = jnp.moveaxis(frames, 1, 3).reshape(frames.shape[0], *frames.shape[2:4], -1)
-    size = pixels.shape[-1]
-    if size % 4:
-        return pixels
-    quarters = pixels.reshape(*pixels.shape[:-1], size // 4, 4)
-    words: Array = jax.lax.optimization_barrier(jax.lax.bitcast_convert_type(quarters, jnp.uint32))
-    return words
+    missing = -frames.shape[-1] % 4
+    padded = jnp.pad(frames, (*((0, 0) for _ in range(4)), (0, missing)))
+    quarters = padded.reshape(*padded.shape[:-1], -1, 4)
+    words = jax.lax.bitcast_convert_type(quarters, jnp.uint32)  # [B, F, H, W, words]
+    words = jnp.moveaxis(words, 1, 3)
+    return words.reshape(*words.shape[:3], -1)
 
 
-def from_words(words: Array) -> Array:
-    """The bytes of words, ``[B, H, W, F * C]``."""
-    if words.dtype == jnp.uint8:
-        return words
+def from_words(words: Array, channels: int) -> Array:
+    """The channels of each pixel again, ``[B, H, W, F, C]``."""
     apart = jax.lax.bitcast_convert_type(jax.lax.optimization_barrier(words), jnp.uint8)
-    return apart.reshape(*apart.shape[:-2], -1)
+    padded = channels + -channels % 4
+    return apart.reshape(*words.shape[:3], -1, padded)[..., :channels]

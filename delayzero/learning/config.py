@@ -96,14 +96,15 @@ class ReanalysisConfig:
 
     mode: Literal["sweep", "batch"] = "sweep"
     """Sweep through the whole replay in turn, or search the positions of each batch."""
-    sweep_updates: int = 500
-    """Updates in which a sweep passes the whole replay once."""
+    per_update: float = 96.0
+    """Positions that a sweep searches for each update: the replay is passed quickly while it is
+    small, when targets are still poor."""
     roots: int = 1536
     """Positions searched at a time by a sweep."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot be."""
-        check_numbers(self, "reanalysis.", {COUNT: ("sweep_updates", "roots")})
+        check_numbers(self, "reanalysis.", {COUNT: ("roots",), POSITIVE: ("per_update",)})
 
 
 @dataclass(frozen=True)

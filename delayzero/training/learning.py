@@ -104,9 +104,8 @@ class Learning:
         self._sweeps, self._sweep_credit = numbers["sweeps"], numbers["sweep_credit"]
 
     def _sweep(self, due: int) -> None:
-        config, roots = self._system.config, self._system.sweep_roots
-        stored = min(int(self.replay.length), self.replay.rows) * config.envs
-        self._sweep_credit += stored * due / config.reanalysis.sweep_updates / roots
+        per_update = self._system.config.reanalysis.per_update
+        self._sweep_credit += per_update * due / self._system.sweep_roots
         count = int(self._sweep_credit)
         if count == 0:
             return

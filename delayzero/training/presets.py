@@ -36,7 +36,7 @@ def cartpole(config: TrainConfig) -> TrainConfig:
             warmup=200,
             drop_at=0.7,
         ),
-        reanalysis=replace(config.reanalysis, roots=512, sweep_updates=100),
+        reanalysis=replace(config.reanalysis, roots=512, per_update=50),
     )
 
 
@@ -54,7 +54,7 @@ def minatar(config: TrainConfig) -> TrainConfig:
         search=replace(base.search, considered_actions=4, q_floor=0.1, dirichlet_fraction=0.25),
         replay=replace(base.replay, priority_exponent=0.6),
         learner=replace(base.learner, td_steps=5, optimiser="sgd", learning_rate=0.2),
-        reanalysis=replace(base.reanalysis, sweep_updates=500),
+        reanalysis=replace(base.reanalysis, per_update=16),
     )
 
 
@@ -63,8 +63,8 @@ def atari(config: TrainConfig) -> TrainConfig:
     return replace(
         config,
         env="atari:Breakout",
-        envs=16,
-        rows=8,
+        envs=32,
+        rows=4,
         stack=4,
         clip_rewards=True,
         discount=0.997**4,
@@ -75,7 +75,7 @@ def atari(config: TrainConfig) -> TrainConfig:
         log_every=2000,
         evaluate_max_steps=3000,
         search=replace(config.search, dirichlet_fraction=0.25, q_floor=0.1),
-        learner=replace(LearnerConfig(), drop_at=0.7),
+        learner=replace(LearnerConfig(), drop_at=0.7, consistency_steps=3),
         reanalysis=ReanalysisConfig(),
         q=replace(
             config.q, learning_rate=1e-4, target_period=250, epsilon_end=0.001, epsilon_share=0.1
@@ -97,6 +97,7 @@ def atari_paper(config: TrainConfig) -> TrainConfig:
             base.learner,
             bootstrap="network",
             td_age=69_000,
+            consistency_steps=None,
             warmup=2300,
             drop_at=102_300 / 150_000,
             target_period=200,
@@ -124,7 +125,9 @@ def debug(config: TrainConfig) -> TrainConfig:
         prediction_rows=16,
         label="debug",
         search=replace(config.search, simulations=4),
-        learner=replace(config.learner, batch_size=16, unroll=2, td_steps=3, warmup=4),
+        learner=replace(
+            config.learner, batch_size=16, unroll=2, td_steps=3, warmup=4, consistency_steps=None
+        ),
         reanalysis=replace(config.reanalysis, roots=32),
     )
 

@@ -27,7 +27,7 @@ def slow(key, frames):
     return out, shifts, noise
 
 
-@pytest.mark.parametrize("channels", [2, 3], ids=["in-words", "in-bytes"])
+@pytest.mark.parametrize("channels", [2, 4, 5])
 def test_shift_and_intensity(channels):
     frames = np.random.default_rng(0).integers(0, 256, (48, 2, 7, 9, channels), np.uint8)
     key = jax.random.key(5)

@@ -36,10 +36,10 @@ def test_learner_refuses_a_drop_outside_the_run():
         LearnerConfig(drop_at=1.5)
 
 
-@pytest.mark.parametrize("name", ["sweep_updates", "roots"])
-def test_reanalysis_refuses_nothing_to_do(name):
+@pytest.mark.parametrize(("name", "least"), [("per_update", "above 0"), ("roots", "at least 1")])
+def test_reanalysis_refuses_nothing_to_do(name, least):
     option = name.replace("_", "-")
-    with pytest.raises(ValueError, match=rf"--reanalysis\.{option} is 0; it should be at least 1"):
+    with pytest.raises(ValueError, match=rf"--reanalysis\.{option} is 0; it should be {least}"):
         ReanalysisConfig(**{name: 0})
 
 

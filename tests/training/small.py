@@ -42,7 +42,7 @@ def small(folder=None, presets=("cartpole", "debug"), **changes):
         model=replace(config.model, **TINY),
         replay=replace(config.replay, priority_exponent=0.6),
         learner=replace(config.learner, target_period=3),
-        reanalysis=replace(config.reanalysis, roots=24, sweep_updates=11),
+        reanalysis=replace(config.reanalysis, roots=24, per_update=9.5),
     )
     return replace(config, **changes)
 

@@ -45,7 +45,7 @@ def options_of(config):
     return [
         *("train", "cartpole", "debug", "--folder", config.folder),
         *("--interactions", str(config.interactions), "--learner.target-period", "3"),
-        *("--reanalysis.roots", "24", "--reanalysis.sweep-updates", "11"),
+        *("--reanalysis.roots", "24", "--reanalysis.per-update", "9.5"),
         *("--replay.priority-exponent", "0.6", "--checkpoint-minutes", str(EVERY_ROUND)),
         *("--model.latent", "8", "--model.width", "16", "--model.memory", "8"),
         *("--model.support", "10", "--model.channels", "8", "--model.head", "8"),
