@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.stages import Lowered
 
+from delayzero.compiling import in_graphs
 from delayzero.learning import Learner, LearnerState
 from delayzero.learning.reanalysis import sweep, with_all_encoded
 from delayzero.replay import Replay, create
@@ -131,7 +132,11 @@ class Programs:
         )
 
     def _lower_update(self, learner: Any) -> Lowered:
-        update = jax.jit(self._system.learner.update, donate_argnums=(0, 1))
+        # Not the loop itself: environments wait for decisions, which come between two updates.
+        options = in_graphs(loops=False)
+        update = jax.jit(
+            self._system.learner.update, donate_argnums=(0, 1), compiler_options=options
+        )
         return update.lower(learner, self._replay, jax.random.key(0), jnp.int32(1))
 
     def _lower_sweep(self, learner: Any) -> Lowered:
@@ -153,7 +158,8 @@ class Programs:
                 updates=searcher.target_updates(state),
             )
 
-        program = jax.jit(sweep_replay, donate_argnums=1)
+        options = in_graphs(loops=True)
+        program = jax.jit(sweep_replay, donate_argnums=1, compiler_options=options)
         zero = jnp.int32(0)
         return program.lower(learner, self._replay, jax.random.key(0), zero, zero)
 
