@@ -132,7 +132,6 @@ class Programs:
         )
 
     def _lower_update(self, learner: Any) -> Lowered:
-        # Not the loop itself: environments wait for decisions, which come between two updates.
         options = in_graphs(loops=False)
         update = jax.jit(
             self._system.learner.update, donate_argnums=(0, 1), compiler_options=options
