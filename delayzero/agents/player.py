@@ -16,7 +16,6 @@ from jax.stages import Lowered
 from numpy.typing import NDArray
 
 from delayzero.agents.acting import Agent, act, first_stack, plan_first_queue
-from delayzero.compiling import in_graphs
 from delayzero.delays import DelayedExecutionVector
 from delayzero.envs.foresight import foresight_of
 from delayzero.envs.recording import StepOutcome
@@ -103,15 +102,11 @@ class Player:
         self._delayed = env if isinstance(env, DelayedExecutionVector) else None
         self.max_delay = 0 if self._delayed is None else self._delayed.max_delay
         self._width = self.max_delay if queue is None else queue
-        options = in_graphs(loops=True)
-        self._act = jax.jit(
-            functools.partial(act, agent, explore=explore), compiler_options=options
-        )
+        self._act = jax.jit(functools.partial(act, agent, explore=explore))
         self._foresight = foresight_of(env) if foresees and self.max_delay else None
         length = self.max_delay if self._foresight is None else 1  # action by action then
         self._plan = jax.jit(
-            functools.partial(plan_first_queue, agent, length=length, explore=explore),
-            compiler_options=options,
+            functools.partial(plan_first_queue, agent, length=length, explore=explore)
         )
         count = env.num_envs
         self._stack = first_stack(count, stack, shape, dtype)

@@ -96,7 +96,7 @@ class ReanalysisConfig:
 
     mode: Literal["sweep", "batch"] = "sweep"
     """Sweep through the whole replay in turn, or search the positions of each batch."""
-    per_update: float = 96.0
+    per_update: float = 64.0
     """Positions that a sweep searches for each update: the replay is passed quickly while it is
     small, when targets are still poor."""
     roots: int = 1536

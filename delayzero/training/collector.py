@@ -15,7 +15,6 @@ from jax.stages import Lowered
 
 from delayzero.agents import Ending, Step
 from delayzero.agents.audit import Audit
-from delayzero.compiling import in_graphs
 from delayzero.learning.reanalysis import (
     targets_of,
     with_newest_encoded,
@@ -70,8 +69,7 @@ class Collector:
         self._system = system
         self._player = system.player(env, run_key(config.seed, STREAM_ACTING), explore=True)
         store = functools.partial(_append_rows, system)
-        options = in_graphs(loops=True)
-        self._append = jax.jit(store, donate_argnums=0, compiler_options=options)
+        self._append = jax.jit(store, donate_argnums=0)
         self._search_key = run_key(config.seed, STREAM_NEWEST)
         audit = Audit(config.envs, system.spaces.num_actions, system.kind.logs)
         self._audit = audit if config.audit else None

@@ -12,7 +12,6 @@ import jax.numpy as jnp
 from jax import Array
 from jax.stages import Lowered
 
-from delayzero.compiling import in_graphs
 from delayzero.learning import Learner, LearnerState
 from delayzero.learning.reanalysis import sweep, with_all_encoded
 from delayzero.replay import Replay, create
@@ -132,10 +131,7 @@ class Programs:
         )
 
     def _lower_update(self, learner: Any) -> Lowered:
-        options = in_graphs(loops=False)
-        update = jax.jit(
-            self._system.learner.update, donate_argnums=(0, 1), compiler_options=options
-        )
+        update = jax.jit(self._system.learner.update, donate_argnums=(0, 1))
         return update.lower(learner, self._replay, jax.random.key(0), jnp.int32(1))
 
     def _lower_sweep(self, learner: Any) -> Lowered:
@@ -157,8 +153,7 @@ class Programs:
                 updates=searcher.target_updates(state),
             )
 
-        options = in_graphs(loops=True)
-        program = jax.jit(sweep_replay, donate_argnums=1, compiler_options=options)
+        program = jax.jit(sweep_replay, donate_argnums=1)
         zero = jnp.int32(0)
         return program.lower(learner, self._replay, jax.random.key(0), zero, zero)
 
