@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from delayzero.agents.kinds import AGENTS, AgentName
 from delayzero.arguments import UsageError
-from delayzero.bounds import COUNT, LARGEST, NOT_NEGATIVE, Bounds, check_numbers
+from delayzero.bounds import COUNT, LARGEST, NOT_NEGATIVE, POSITIVE, Bounds, check_numbers
 from delayzero.delays import parse
 from delayzero.learning.config import LearnerConfig, QConfig, ReanalysisConfig
 from delayzero.model import ModelConfig
@@ -33,6 +33,7 @@ BOUNDS = {
     NOT_NEGATIVE: ("seed", "update_ratio", "tail_updates", "evaluate_every", "prediction_rows"),
     Bounds(0, 1, above=True): ("discount",),
     Bounds(0, math.inf, above=True): ("checkpoint_minutes",),
+    POSITIVE: ("memory",),
 }
 
 
@@ -87,6 +88,9 @@ class TrainConfig:
     """Check with every step that what ran is what should have run; slow."""
     checkpoint_minutes: float = 5.0
     """Minutes between checkpoints; inf: only at the end."""
+    memory: float | None = None
+    """Gigabytes that the run may take on the device: frames stay on the host where they would take
+    more than their share, which is slower. None: all that is free."""
     folder: str | None = None
     """Where the run is kept; by default runs/ENV-AGENT-DELAY-seedSEED, with -LABEL if there is
     one."""

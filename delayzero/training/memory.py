@@ -9,6 +9,7 @@ from typing import Any
 import jax
 
 from delayzero.arguments import UsageError
+from delayzero.training.config import TrainConfig
 from delayzero.training.system import System
 
 SHARE_FOR_FRAMES = 0.6
@@ -35,6 +36,12 @@ def host_bytes() -> int:
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
+def allowed_bytes(config: TrainConfig) -> int:
+    """The memory that a run may take on the device."""
+    free = device_bytes()
+    return free if config.memory is None else min(free, round(config.memory * GIGA))
+
+
 def frame_bytes(system: System) -> int:
     """What the frames of the replay take."""
     spaces = system.spaces
@@ -49,7 +56,7 @@ def frames_on_host(system: System) -> tuple[bool, str]:
         UsageError: Neither the device nor the host has room for them.
     """
     needed, budget = frame_bytes(system), system.config.replay.device_gigabytes
-    room = SHARE_FOR_FRAMES * device_bytes() if budget is None else budget * GIGA
+    room = SHARE_FOR_FRAMES * allowed_bytes(system.config) if budget is None else budget * GIGA
     if needed <= room:
         return False, ""
     message = (
@@ -82,12 +89,12 @@ def check_fits(kept: int, working: int, have: int) -> None:
     Args:
         kept: What the replay, the weights and the optimiser take.
         working: What the largest compiled function needs beside them.
-        have: What was free before.
+        have: What it may take.
     """
     if kept + working > have:
         raise UsageError(
             f"this run needs {(kept + working) / GIGA:.2f} GB ({kept / GIGA:.2f} GB for replay and "
-            f"weights, {working / GIGA:.2f} GB to compute an update), and {have / GIGA:.2f} GB are "
-            "free; type a smaller --learner.batch-size, --reanalysis.roots or --replay.capacity, "
-            "or keep frames on the host with --replay.device-gigabytes 0"
+            f"weights, {working / GIGA:.2f} GB to compute an update), and may take "
+            f"{have / GIGA:.2f} GB; type a smaller --learner.batch-size, --reanalysis.roots or "
+            "--replay.capacity, or keep frames on the host with --replay.device-gigabytes 0"
         )

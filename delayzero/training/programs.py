@@ -16,8 +16,8 @@ from delayzero.learning import Learner, LearnerState
 from delayzero.learning.reanalysis import sweep, with_all_encoded
 from delayzero.replay import Replay, create
 from delayzero.training.memory import (
+    allowed_bytes,
     check_fits,
-    device_bytes,
     frame_bytes,
     frames_on_host,
     tree_bytes,
@@ -55,7 +55,7 @@ class Programs:
             UsageError: The device has too little memory.
         """
         self._system = system
-        have = device_bytes()
+        have = allowed_bytes(system.config)
         self._host_frames, message = frames_on_host(system)
         if message:
             say(message)

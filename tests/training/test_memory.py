@@ -6,9 +6,10 @@ import pytest
 
 from delayzero.arguments import UsageError
 from delayzero.envs.recording import ActionLog
-from delayzero.training import memory, programs
+from delayzero.training import memory
 from delayzero.training.loop import train
-from delayzero.training.memory import check_fits, frame_bytes, frames_on_host
+from delayzero.training.memory import allowed_bytes, check_fits, frame_bytes, frames_on_host
+from delayzero.training.programs import Programs
 from delayzero.training.system import Spaces, build_system, make_training_env
 
 from .small import small
@@ -21,8 +22,7 @@ def system():
 
 
 def with_memory(monkeypatch, device, host):
-    for module in (memory, programs):
-        monkeypatch.setattr(module, "device_bytes", lambda: device)
+    monkeypatch.setattr(memory, "device_bytes", lambda: device)
     monkeypatch.setattr(memory, "host_bytes", lambda: host)
 
 
@@ -49,6 +49,19 @@ def test_the_budget_is_the_users_if_one_is_given(system, monkeypatch):
         assert frames_on_host(replace(system, config=config))[0] is expected
 
 
+def test_a_run_keeps_to_the_memory_that_it_may_take(system, monkeypatch):
+    needed = frame_bytes(system)
+    with_memory(monkeypatch, 2 * needed, 2**40)
+    assert allowed_bytes(system.config) == 2 * needed
+    for share, expected in ((1.7, False), (1.6, True), (100.0, False)):
+        config = replace(system.config, memory=share * needed / 1e9)
+        assert allowed_bytes(config) == min(2 * needed, round(share * needed))
+        assert frames_on_host(replace(system, config=config))[0] is expected
+    config = replace(small(), memory=1e-6)
+    with pytest.raises(UsageError, match=r"and may take 0.00 GB"):
+        Programs(replace(system, config=config), print, lambda *_: [])
+
+
 def test_frames_that_fit_nowhere(system, monkeypatch):
     big = replace(system, spaces=replace(system.spaces, shape=(10**6,)))
     total = frame_bytes(big)
@@ -65,7 +78,7 @@ def test_check_fits_has_the_figures():
     check_fits(6 * 10**9, 4 * 10**9, 10 * 10**9)
     with pytest.raises(UsageError) as refused:
         check_fits(6 * 10**9, 4 * 10**9 + 1, 10 * 10**9)
-    for words in ("10.00 GB (6.00 GB for", "4.00 GB to compute", "and 10.00 GB are free"):
+    for words in ("10.00 GB (6.00 GB for", "4.00 GB to compute", "and may take 10.00 GB"):
         assert words in str(refused.value)
 
 
@@ -77,7 +90,7 @@ def test_too_little_memory_is_told_before_the_first_step(tmp_path, monkeypatch):
     monkeypatch.setattr(ActionLog, "step", never)
     with_memory(monkeypatch, 100_000, 2**40)
     config = small(tmp_path / "run")
-    with pytest.raises(UsageError, match=r"this run needs .* GB are free; type a smaller"):
+    with pytest.raises(UsageError, match=r"this run needs .* and may take .* GB; type a smaller"):
         train(config, ["delayzero"])
     with_memory(monkeypatch, 1, 1)
     with pytest.raises(UsageError, match=r"and the host has 0.00 GB free; type --replay.capacity"):
