@@ -10,7 +10,6 @@ import jax.numpy as jnp
 import optax
 from jax import Array
 
-from delayzero.learning.packing import Packed, Packing
 from delayzero.replay import Replay, ReplayConfig, Sample, sample
 
 Metrics = dict[str, Array]
@@ -101,28 +100,23 @@ def repeat_updates(
     Returns:
         The new state, the replay, and the metrics averaged over the updates made.
     """
-    shapes = jax.eval_shape(one_update, state, replay, key)[2]
-    zeros = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
-    packing = Packing((state, zeros))
 
-    def one(carry: tuple[Array, Packed, Array]) -> Any:
-        done, packed, priority = carry
-        state, sums = packing.unpack(packed)
+    def one(carry: tuple[Array, LearnerState, Array, Metrics]) -> Any:
+        done, state, priority, sums = carry
         current = replay._replace(priority=priority)
         state, current, metrics = one_update(state, current, key)
         good = state.failed == NEVER
         sums = jax.tree.map(lambda total, x: total + jnp.where(good, x, 0), sums, metrics)
-        return done + good, packing.pack((state, sums)), current.priority
+        return done + good, state, current.priority, sums
 
-    def wanted(carry: tuple[Array, Packed, Array]) -> Array:
-        done, packed, _ = carry
-        state, _ = packing.unpack(packed)
-        going_on: Array = (done < count) & (state.failed == NEVER)
-        return going_on
+    def wanted(carry: tuple[Array, LearnerState, Array, Metrics]) -> Array:
+        done, state, *_ = carry
+        return (done < count) & (state.failed == NEVER)
 
-    begin = (jnp.zeros((), jnp.int32), packing.pack((state, zeros)), replay.priority)
-    done, packed, priority = jax.lax.while_loop(wanted, one, begin)
-    state, sums = packing.unpack(packed)
+    shapes = jax.eval_shape(one_update, state, replay, key)[2]
+    zeros = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
+    begin = (jnp.zeros((), jnp.int32), state, replay.priority, zeros)
+    done, state, priority, sums = jax.lax.while_loop(wanted, one, begin)
     metrics = jax.tree.map(lambda total: total / jnp.maximum(done, 1), sums)
     return state, replay._replace(priority=priority), metrics
 

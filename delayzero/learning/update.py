@@ -24,7 +24,7 @@ from delayzero.learning.learner import (
     sample_batch,
 )
 from delayzero.learning.loss import LossOutput, efficientzero_loss
-from delayzero.learning.optimiser import clipped, learning_rate, make_optimiser
+from delayzero.learning.optimiser import learning_rate, make_optimiser
 from delayzero.learning.reanalysis import searched_windows
 from delayzero.planning import Planner
 from delayzero.replay import Replay, ReplayConfig, Sample, with_priorities
@@ -164,7 +164,7 @@ class Learner:
             batch = self.augmented(batch, jax.random.fold_in(update_key, 1))
         batch = batch._replace(compared=self.compared(jax.random.fold_in(update_key, 2)))
         gradient, output = self.gradients(state.variables, batch)
-        gradient, norm = clipped(gradient, self.config.clip_norm)
+        norm = optax.tree.norm(gradient)
         params = state.variables["params"]
         change, optimiser = self._optimiser.update(gradient, state.optimiser, params)
         variables = {**output.variables, "params": optax.apply_updates(params, change)}
