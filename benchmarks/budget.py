@@ -14,6 +14,7 @@ import functools
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import jax
@@ -45,6 +46,7 @@ class Slice:
 
     def __init__(self, config: TrainConfig) -> None:
         self._env = Environments.of(config)
+        self._thread = ThreadPoolExecutor(1)
         self.system = build_system(config, Spaces.of(self._env.played))
         begun = time.monotonic()
         self.collector = Collector(self.system, self._env.played)
@@ -54,30 +56,21 @@ class Slice:
         self.replay = self.programs.first_replay()
         self.collector.begin()
         self.key, self.position = jax.random.key(0), jnp.int32(0)
+        self.copy = jax.jit(lambda variables: jax.tree.map(jnp.copy, variables))
         self.play(0)
         jax.block_until_ready(self.replay.length)
         self.compile_seconds = time.monotonic() - begun
         while self.collector.interactions < config.random_interactions:
             self.play(0)
 
-    @property
-    def variables(self) -> Any:
-        """The weights."""
-        return self.learner.variables
-
-    @property
-    def updates(self) -> int:
-        """That they have had."""
-        return int(self.learner.updates)
-
-    def learn(self, due: int) -> None:
-        """So many updates, to their end."""
-        jax.block_until_ready(self.update(due))
-
     def play(self, updates: int) -> Any:
         """A round of self-play, beside so many updates."""
-        played = self.collector.play(self, updates)
-        self.replay = self.collector.store(self.replay, played, self)
+        variables, made = self.copy(self.learner.variables), int(self.learner.updates)
+        learning = self._thread.submit(self.update, updates) if updates else None
+        played = self.collector.play(variables, made)
+        if learning is not None:
+            jax.block_until_ready(learning.result())
+        self.replay = self.collector.store(self.replay, played)
         return self.replay.length
 
     def update(self, count: int) -> Any:

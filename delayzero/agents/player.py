@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor, wait
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import jax
@@ -116,7 +115,6 @@ class Player:
         self._first, self._final = np.ones(count, bool), np.zeros(count, bool)
         self._scores, self._lengths = np.zeros(count), np.zeros(count, np.int64)
         self._time = 0
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="environments")
 
     def lowered(self, variables: Any) -> Iterator[Lowered]:
         """What it will call, to be compiled: how it decides, then how it plans first queues.
@@ -162,12 +160,7 @@ class Player:
         self._see(observation)
 
     def step(
-        self,
-        variables: Any,
-        *,
-        progress: float = 0.0,
-        at_random: bool = False,
-        meanwhile: Callable[[], None] | None = None,
+        self, variables: Any, *, progress: float = 0.0, at_random: bool = False
     ) -> tuple[Step, list[Ending]]:
         """Decide, and run one step.
 
@@ -175,8 +168,6 @@ class Player:
             variables: What the agent has learned.
             progress: The share of its training that is done.
             at_random: Whether to decide uniformly instead.
-            meanwhile: Called when the decisions are known, while the environments take their step
-                in a thread of their own.
         """
         key = jax.random.fold_in(self._key, self._time)
         observation, first, final = self._observation, self._first, self._final
@@ -196,7 +187,7 @@ class Player:
             foreseen=self._foreseen(queue),
         )
         decided = np.asarray(found.action)
-        outcome = self._run(decided, meanwhile)
+        outcome = StepOutcome(*self._env.step(decided))
         info = outcome.info
         step = Step(
             observation=observation,
@@ -219,17 +210,6 @@ class Player:
         self._see(outcome.observations)
         self._time += 1
         return step, endings
-
-    def _run(self, decided: NDArray[np.int32], meanwhile: Callable[[], None] | None) -> StepOutcome:
-        """A step of the environments."""
-        if meanwhile is None:
-            return StepOutcome(*self._env.step(decided))
-        stepping = self._thread.submit(self._env.step, decided)
-        try:
-            meanwhile()
-        finally:
-            wait([stepping])
-        return StepOutcome(*stepping.result())
 
     def state(self) -> dict[str, Any]:
         """Arrays from which :meth:`restore` goes on exactly."""

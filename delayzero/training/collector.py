@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -38,23 +38,10 @@ class Played(NamedTuple):
     steps: list[Step]
     endings: list[Ending]
     """Episodes that ended."""
-    updates: list[int]
-    """What the weights of each step had had."""
-
-
-class Weights(Protocol):
-    """What self-play needs of who learns."""
-
-    @property
-    def variables(self) -> Any:
-        """The model's."""
-
-    @property
-    def updates(self) -> int:
-        """That the variables have had."""
-
-    def learn(self, due: int) -> None:
-        """Make so many updates."""
+    variables: Any
+    """The model's, with which they were played."""
+    updates: int
+    """That the variables have had."""
 
 
 class Collector:
@@ -109,43 +96,31 @@ class Collector:
         happened, decisions = jax.tree.map(
             lambda x: jax.ShapeDtypeStruct((count, *x.shape[1:]), x.dtype), kept
         )
-        rows = (frames, happened, decisions, (found,) * count, np.zeros(count, np.int32))
+        rows = (frames, happened, decisions, (found,) * count)
         yield self._append.lower(replay, *rows, variables, self._search_key, jnp.int32(0))
 
-    def play(self, weights: Weights, due: int) -> Played:
+    def play(self, variables: Any, updates: int) -> Played:
         """Play the rows of one round, or what is left of the budget.
 
         Args:
-            weights: Which decide, and learn.
-            due: Updates to be made meanwhile, as many beside each step of the environments.
+            variables: The model's.
+            updates: That the variables have had.
         """
         config = self._system.config
         left = config.interactions - self.interactions
         count = min(config.rows, -(-left // config.envs))
-        played = Played([], [], [])
-        for k in range(count):
-            share = due * (k + 1) // count - due * k // count
-            updates = weights.updates
-            step, endings = self._player.step(
-                weights.variables,
-                progress=updates / max(1, config.total_updates - config.tail_updates),
-                at_random=self.interactions < config.random_interactions,
-                meanwhile=functools.partial(weights.learn, share) if share > 0 else None,
-            )
-            played.updates.append(updates)
+        progress = updates / max(1, config.total_updates - config.tail_updates)
+        played = Played([], [], variables, updates)
+        for _ in range(count):
+            at_random = self.interactions < config.random_interactions
+            step, endings = self._player.step(variables, progress=progress, at_random=at_random)
             played.steps.append(step)
             played.endings.extend(endings)
             self.interactions += int(np.sum(~step.final))
         return played
 
-    def store(self, replay: Replay, played: Played, weights: Weights) -> Replay:
-        """The replay with the rows of a round, and targets for them.
-
-        Args:
-            replay: Where to store.
-            played: The round.
-            weights: Which search where that is needed.
-        """
+    def store(self, replay: Replay, played: Played) -> Replay:
+        """The replay with the rows of a round, and targets for them."""
         steps = played.steps
         if isinstance(replay.frames, HostFrames):
             jax.block_until_ready(replay.priority)  # nothing may be reading what is overwritten
@@ -161,10 +136,9 @@ class Collector:
             happened,
             decisions,
             tuple(step.found for step in steps),
-            np.array(played.updates, np.int32),
-            weights.variables,
+            played.variables,
             self._search_key,
-            jnp.int32(weights.updates),
+            jnp.int32(played.updates),
         )
         if self._audit is not None:
             _check_rows(self._audit, steps, stored)
@@ -228,14 +202,13 @@ def _append_rows(
     rows: Transitions,
     decisions: Decisions,
     found: tuple[SearchResult, ...],
-    made_at: Array,
     variables: Any,
     key: Array,
     updates: Array,
 ) -> Replay:
     """Store rows that were collected one by one, with targets for each."""
     config = system.config
-    targets = [targets_of(result, made_at[i]) for i, result in enumerate(found)]
+    targets = [targets_of(result, updates) for result in found]
     stacked = Targets(*(jnp.stack(fields) for fields in zip(*targets, strict=True)))
     whole = None if frames is None else jnp.stack(frames)
     replay = append(

@@ -28,6 +28,7 @@ class Learning:
     Attributes:
         state: The learner's.
         replay: What it learns from.
+        metrics: Averages over the updates of the last call.
         times: Seconds spent with each kind of work.
     """
 
@@ -46,37 +47,22 @@ class Learning:
         self._failures, self._checkpoints = failures, checkpoints
         self.state: LearnerState = programs.first_learner()
         self.replay: Replay = programs.first_replay()
-        self._made: list[tuple[int, dict[str, Any]]] = []
+        self.metrics: dict[str, Any] = {}
         self.times = {"sweeping": 0.0, "updating": 0.0}
+        self._copy = jax.jit(lambda variables: jax.tree.map(jnp.copy, variables))
         self._key = run_key(system.config.seed, STREAM_LEARNING)
         self._sweep_key = run_key(system.config.seed, STREAM_SWEEPS)
         self._position = jnp.zeros((), jnp.int32)
         self._sweeps, self._sweep_credit = 0, 0.0
-        self._round_is_new = True
 
     @property
     def updates(self) -> int:
         """Updates made."""
         return int(self.state.updates)
 
-    @property
-    def variables(self) -> Any:
-        """What was learned; the next updates write over it."""
-        return self.state.variables
-
-    @property
-    def metrics(self) -> dict[str, Any]:
-        """Averages over the updates of this round; empty before the first."""
-        total = sum(count for count, _ in self._made)
-        names = self._made[0][1] if self._made else {}
-        return {
-            name: sum(count / total * np.asarray(found[name]) for count, found in self._made)
-            for name in names
-        }
-
-    def begin_round(self) -> None:
-        """Forget the metrics of the round before, if there are to be new ones."""
-        self._round_is_new = True
+    def acting_variables(self) -> Any:
+        """What was learned, in a copy: updates write over the original."""
+        return self._copy(self.state.variables)
 
     def learn(self, due: int) -> None:
         """Make so many updates, and the sweeps that go with them.
@@ -90,7 +76,7 @@ class Learning:
         if self._programs.sweep is not None:
             self._sweep(due)
         swept = time.monotonic()
-        self.state, self.replay, metrics = self._programs.update(
+        self.state, self.replay, self.metrics = self._programs.update(
             self.state, self.replay, self._key, jnp.int32(due)
         )
         failed = int(self.state.failed)
@@ -100,8 +86,6 @@ class Learning:
             jax.block_until_ready(self.replay.latents)
         self.times["sweeping"] += swept - begun + time.monotonic() - updated
         self.times["updating"] += updated - swept
-        self._made = [(due, metrics)] if self._round_is_new else [*self._made, (due, metrics)]
-        self._round_is_new = False
         if failed != NEVER:
             self._explain_failure(failed)
 
@@ -113,16 +97,9 @@ class Learning:
             "sweep_credit": self._sweep_credit,
         }
 
-    def restore(
-        self,
-        state: LearnerState,
-        replay: Replay,
-        metrics: dict[str, Any],
-        numbers: dict[str, Any],
-    ) -> None:
+    def restore(self, state: LearnerState, replay: Replay, numbers: dict[str, Any]) -> None:
         """Go on from earlier :meth:`numbers`."""
         self.state, self.replay = state, replay
-        self._made = [(1, metrics)] if metrics else []
         self._position = jnp.int32(numbers["position"])
         self._sweeps, self._sweep_credit = numbers["sweeps"], numbers["sweep_credit"]
 

@@ -1,9 +1,10 @@
 """The training loop: play some rows and learn what is due meanwhile, write down what happened.
 
-One process, an exact ratio of updates to interactions. While the environments take a step, in a
-thread, the device makes a share of the updates that the rounds before have made due. Randomness
-comes from keys derived from the seed and from counters, so a run is a function of its
-configuration, and a resumed one goes on as if it had never stopped.
+One process, an exact ratio of updates to interactions. While the environments take the steps of a
+round, the device learns from the rounds before it, in a thread: neither waits for the other before
+the round ends. The round is played with the weights that were there when it began. Randomness comes
+from keys derived from the seed and from counters, so a run is a function of its configuration,
+and a resumed one goes on as if it had never stopped.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -96,6 +98,7 @@ class Trainer:
         self._programs = Programs(system, _say, self._collector.lowered)
         self._checkpoints = Checkpoints(folder.checkpoints)
         self.learning = Learning(system, self._programs, folder.path, self._checkpoints)
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="learning")
         self._log = MetricsLog(folder.metrics, folder.path / "tensorboard")
         self._evaluator: Evaluator | None = None
         self._foresees = system.kind.has_model and system.config.prediction_rows > 0
@@ -141,7 +144,8 @@ class Trainer:
         return True
 
     def close(self) -> None:
-        """Close files."""
+        """End the thread, and close files."""
+        self._thread.shutdown()
         self._log.close()
         self._checkpoints.close()
         if self._evaluator is not None:
@@ -161,7 +165,6 @@ class Trainer:
         """Play and learn, write down."""
         config, before, done = self._system.config, self._collector.interactions, self._done()
         self._rounds += 1
-        self.learning.begin_round()
         if before < config.interactions:
             self._play_and_learn(config.updates_due(before) - self.updates)
         else:
@@ -178,12 +181,13 @@ class Trainer:
 
     def _play_and_learn(self, due: int) -> None:
         """Play a round, and make so many updates from what was stored before it."""
-        learning, begun = self.learning, time.monotonic()
-        learned = sum(learning.times.values())
-        played = self._collector.play(learning, due)
-        learning.replay = self._collector.store(learning.replay, played, learning)
-        learned = sum(learning.times.values()) - learned
-        self._times["playing"] += time.monotonic() - begun - learned
+        variables, updates = self.learning.acting_variables(), self.updates
+        learning = self._thread.submit(self.learning.learn, due)
+        begun = time.monotonic()
+        played = self._collector.play(variables, updates)
+        self._times["playing"] += time.monotonic() - begun
+        learning.result()
+        self.learning.replay = self._collector.store(self.learning.replay, played)
         self._recent = [*self._recent, *played.endings][-RECENT:]
 
     def _write_metrics(self) -> None:
@@ -240,7 +244,7 @@ class Trainer:
         return self._seconds + time.monotonic() - self._begun
 
     def _spent_on(self) -> dict[str, float]:
-        """Seconds by kind of work; playing is what it takes beside learning."""
+        """Seconds by kind of work; playing goes on beside learning."""
         return {**self._times, **self.learning.times}
 
     def _conclude(self) -> None:
@@ -321,8 +325,8 @@ class Trainer:
         )
         release(empty, frames=stored)  # there may be no room for two
         parts = self._checkpoints.restore(examples)
-        replay = with_arrays(empty, parts["replay"], frames=stored)
-        learning.restore(parts["learner"], replay, made["metrics"], made)
+        learning.restore(parts["learner"], with_arrays(empty, parts["replay"], frames=stored), made)
+        learning.metrics = made["metrics"]
         self._collector.restore(parts["collector"])
         self._rounds = made["rounds"]
         self._recent = [Ending(*episode) for episode in made["recent"]]

@@ -5,7 +5,6 @@ import warnings
 from concurrent.futures import Future
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import gymnasium as gym
 import jax
@@ -107,18 +106,10 @@ def stirred(variables):
     return jax.tree.unflatten(form, moved)
 
 
-class Fixed(NamedTuple):
-    """Weights that do not learn."""
-
-    variables: Any
-    updates: int
-
-
 def collect(collector, variables, replay, updates):
     """Play and store a round: the replay, and the episodes that ended."""
-    weights = Fixed(variables, updates)
-    played = collector.play(weights, due=0)
-    return collector.store(replay, played, weights), played.endings
+    played = collector.play(variables, updates)
+    return collector.store(replay, played), played.endings
 
 
 def trainer(config, make_env=make_training_env):
