@@ -3,9 +3,9 @@
     python benchmarks/budget.py atari --env atari:Asterix --delay walk:15    (a GPU)
     python benchmarks/budget.py cartpole                                     (a CPU)
 
-It takes what ``delayzero train`` takes. Some rounds of self-play beside updates, updates alone and
-chunks of a sweep are made by the parts that ``delayzero train`` is made of, with the replay
-allocated for the whole run. The projection counts compiling, and leaves out evaluations.
+It takes what ``delayzero train`` takes. Some rounds of self-play and of updates and some chunks of
+a sweep are made by the parts that ``delayzero train`` is made of, with the replay allocated for the
+whole run. The projection counts compiling, and leaves out evaluations.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import functools
 import sys
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import jax
@@ -46,7 +45,6 @@ class Slice:
 
     def __init__(self, config: TrainConfig) -> None:
         self._env = Environments.of(config)
-        self._thread = ThreadPoolExecutor(1)
         self.system = build_system(config, Spaces.of(self._env.played))
         begun = time.monotonic()
         self.collector = Collector(self.system, self._env.played)
@@ -56,21 +54,16 @@ class Slice:
         self.replay = self.programs.first_replay()
         self.collector.begin()
         self.key, self.position = jax.random.key(0), jnp.int32(0)
-        self.copy = jax.jit(lambda variables: jax.tree.map(jnp.copy, variables))
-        self.play(0)
+        self.play()
         jax.block_until_ready(self.replay.length)
         self.compile_seconds = time.monotonic() - begun
         while self.collector.interactions < config.random_interactions:
-            self.play(0)
+            self.play()
 
-    def play(self, updates: int) -> Any:
-        """A round of self-play, beside so many updates."""
-        variables, made = self.copy(self.learner.variables), int(self.learner.updates)
-        learning = self._thread.submit(self.update, updates) if updates else None
-        played = self.collector.play(variables, made)
-        if learning is not None:
-            jax.block_until_ready(learning.result())
-        self.replay = self.collector.store(self.replay, played)
+    def play(self) -> Any:
+        """A round of self-play."""
+        variables, updates = self.learner.variables, int(self.learner.updates)
+        self.replay, _ = self.collector.collect(variables, self.replay, updates)
         return self.replay.length
 
     def update(self, count: int) -> Any:
@@ -107,20 +100,13 @@ def main() -> None:
     config = read_config(sys.argv[1:])
     piece = Slice(config)
     share = max(1, round(config.update_ratio * config.rows * config.envs))
-    update = seconds(lambda: piece.update(share)) / share
-    alone = seconds(lambda: piece.play(0))
-    both = seconds(lambda: piece.play(share))
-    rounds = config.interactions / config.envs / config.rows
+    play, update = seconds(piece.play), seconds(lambda: piece.update(share)) / share
     split = {
         "compiling": piece.compile_seconds,
-        "playing": rounds * (both - share * update),
+        "playing": config.interactions / config.envs / config.rows * play,
         "updating": config.total_updates * update,
     }
-    figures = {
-        "round_milliseconds": both * 1e3,
-        "playing_alone_milliseconds": alone * 1e3,
-        "update_milliseconds": update * 1e3,
-    }
+    figures = {"round_milliseconds": play * 1e3, "update_milliseconds": update * 1e3}
     if piece.programs.sweep is not None:
         sweep = seconds(lambda: piece.sweep(CHUNKS)) / CHUNKS
         searched = config.total_updates * config.reanalysis.per_update

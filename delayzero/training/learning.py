@@ -49,7 +49,6 @@ class Learning:
         self.replay: Replay = programs.first_replay()
         self.metrics: dict[str, Any] = {}
         self.times = {"sweeping": 0.0, "updating": 0.0}
-        self._copy = jax.jit(lambda variables: jax.tree.map(jnp.copy, variables))
         self._key = run_key(system.config.seed, STREAM_LEARNING)
         self._sweep_key = run_key(system.config.seed, STREAM_SWEEPS)
         self._position = jnp.zeros((), jnp.int32)
@@ -60,12 +59,8 @@ class Learning:
         """Updates made."""
         return int(self.state.updates)
 
-    def acting_variables(self) -> Any:
-        """What was learned, in a copy: updates write over the original."""
-        return self._copy(self.state.variables)
-
     def learn(self, due: int) -> None:
-        """Make so many updates, and the sweeps that go with them.
+        """Make so many updates, if any, and the sweeps that go with them.
 
         Raises:
             DivergedError: The loss was not finite.

@@ -1,8 +1,6 @@
-"""The training loop: play some rows and learn what is due meanwhile, write down what happened.
+"""The training loop: play some rows, learn as much as is due, write down what happened.
 
-One process, an exact ratio of updates to interactions. While the environments take the steps of a
-round, the device learns from the rounds before it, in a thread: neither waits for the other before
-the round ends. The round is played with the weights that were there when it began. Randomness comes
+One process, one thing after the other, an exact ratio of updates to interactions. Randomness comes
 from keys derived from the seed and from counters, so a run is a function of its configuration,
 and a resumed one goes on as if it had never stopped.
 """
@@ -14,7 +12,6 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -98,7 +95,6 @@ class Trainer:
         self._programs = Programs(system, _say, self._collector.lowered)
         self._checkpoints = Checkpoints(folder.checkpoints)
         self.learning = Learning(system, self._programs, folder.path, self._checkpoints)
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="learning")
         self._log = MetricsLog(folder.metrics, folder.path / "tensorboard")
         self._evaluator: Evaluator | None = None
         self._foresees = system.kind.has_model and system.config.prediction_rows > 0
@@ -144,8 +140,7 @@ class Trainer:
         return True
 
     def close(self) -> None:
-        """End the thread, and close files."""
-        self._thread.shutdown()
+        """Close files."""
         self._log.close()
         self._checkpoints.close()
         if self._evaluator is not None:
@@ -162,14 +157,16 @@ class Trainer:
         return min(self._collector.interactions, config.interactions) + tail
 
     def _round(self, advance: Advance) -> None:
-        """Play and learn, write down."""
+        """Play, learn, write down."""
         config, before, done = self._system.config, self._collector.interactions, self._done()
         self._rounds += 1
         if before < config.interactions:
-            self._play_and_learn(config.updates_due(before) - self.updates)
+            self._play()
+            due = config.updates_due(self._collector.interactions) - self.updates
         else:
             share = round(config.update_ratio * config.rows * config.envs)
-            self.learning.learn(min(max(1, share), config.total_updates - self.updates))
+            due = min(max(1, share), config.total_updates - self.updates)
+        self.learning.learn(due)
         now = self._collector.interactions
         if now // config.log_every > before // config.log_every or now == before:
             self._write_metrics()
@@ -179,16 +176,13 @@ class Trainer:
         if time.monotonic() - self._saved >= 60 * config.checkpoint_minutes:
             self._save()
 
-    def _play_and_learn(self, due: int) -> None:
-        """Play a round, and make so many updates from what was stored before it."""
-        variables, updates = self.learning.acting_variables(), self.updates
-        learning = self._thread.submit(self.learning.learn, due)
-        begun = time.monotonic()
-        played = self._collector.play(variables, updates)
+    def _play(self) -> None:
+        begun, learning = time.monotonic(), self.learning
+        learning.replay, finished = self._collector.collect(
+            learning.state.variables, learning.replay, self.updates
+        )
+        self._recent = [*self._recent, *finished][-RECENT:]
         self._times["playing"] += time.monotonic() - begun
-        learning.result()
-        self.learning.replay = self._collector.store(self.learning.replay, played)
-        self._recent = [*self._recent, *played.endings][-RECENT:]
 
     def _write_metrics(self) -> None:
         metrics = {name: np.asarray(value) for name, value in self.learning.metrics.items()}
@@ -244,7 +238,7 @@ class Trainer:
         return self._seconds + time.monotonic() - self._begun
 
     def _spent_on(self) -> dict[str, float]:
-        """Seconds by kind of work; playing goes on beside learning."""
+        """Seconds by kind of work."""
         return {**self._times, **self.learning.times}
 
     def _conclude(self) -> None:

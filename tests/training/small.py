@@ -106,12 +106,6 @@ def stirred(variables):
     return jax.tree.unflatten(form, moved)
 
 
-def collect(collector, variables, replay, updates):
-    """Play and store a round: the replay, and the episodes that ended."""
-    played = collector.play(variables, updates)
-    return collector.store(replay, played), played.endings
-
-
 def trainer(config, make_env=make_training_env):
     """A run that is ready to begin, or to go on."""
     folder = RunFolder(Path(config.run_folder))

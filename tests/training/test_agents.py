@@ -25,7 +25,6 @@ from .small import (
     Crash,
     NotCompiled,
     assert_same_runs,
-    collect,
     crash_after,
     equal_trees,
     small,
@@ -203,7 +202,7 @@ def test_the_random_agent_neither_searches_nor_keeps_what_it_saw(monkeypatch):
     collector.begin()
     counts = np.zeros(2)
     for _ in range(20):
-        replay, _ = collect(collector, None, replay, 0)
+        replay, _ = collector.collect(None, replay, 0)
         rows = (int(replay.length) - 1 - np.arange(config.rows)) % replay.rows
         counts += np.bincount(np.asarray(replay.decisions.decided)[rows].ravel(), minlength=2)
     assert abs(counts[0] - counts.sum() / 2) < 2 * np.sqrt(counts.sum())

@@ -22,7 +22,7 @@ from delayzero.training.system import (
     run_seed,
 )
 
-from .small import collect, small, stirred
+from .small import small, stirred
 
 
 def set_up(config, host_frames=False, env=None):
@@ -50,7 +50,7 @@ def play(config, rounds, **options):
     collector, replay, variables = set_up(config, **options)
     finished, stacks, interactions = [], [], []
     for i in range(rounds):
-        replay, ended = collect(collector, variables, replay, 10 * i)
+        replay, ended = collector.collect(variables, replay, 10 * i)
         finished += ended
         stacks.append(np.asarray(collector.state()["stack"]))
         interactions.append(collector.interactions)
@@ -180,7 +180,7 @@ def test_random_play_is_uniform_and_ends_when_it_should():
 
     collector._player._act = watched
     while collector.interactions < 500:
-        replay, _ = collect(collector, variables, replay, 0)
+        replay, _ = collector.collect(variables, replay, 0)
     length = int(replay.length)
     random_rows = sum(seen)
     counted = np.cumsum((~np.asarray(replay.transitions.final)[:length]).sum(1))
@@ -198,7 +198,7 @@ def test_a_round_keeps_to_the_budget():
     collector, replay, variables = set_up(config)
     while collector.interactions < 150:
         left, length = 150 - collector.interactions, int(replay.length)
-        replay, _ = collect(collector, variables, replay, 0)
+        replay, _ = collector.collect(variables, replay, 0)
         assert int(replay.length) - length == min(6, -(-left // 4))
     assert collector.interactions < 150 + 4
 
@@ -210,7 +210,7 @@ def test_its_state_goes_on_exactly(rounds, delay):
     config = small(stack=2, max_steps=6, rows=6, interactions=600, delay=delay)
     collector, replay, variables = set_up(config)
     for _ in range(rounds):
-        replay, _ = collect(collector, variables, replay, 0)
+        replay, _ = collector.collect(variables, replay, 0)
     state = jax.tree.map(np.array, collector.state())
     assert state["final"].all() == (rounds == 1)
     assert state["first"].all() == (rounds == 7)
@@ -223,8 +223,8 @@ def test_its_state_goes_on_exactly(rounds, delay):
     assert again.interactions == collector.interactions
     other = jax.tree.map(lambda x: jax.numpy.array(np.array(x)), replay)
     for _ in range(2):
-        replay, finished = collect(collector, variables, replay, 0)
-        other, finished_again = collect(again, variables, other, 0)
+        replay, finished = collector.collect(variables, replay, 0)
+        other, finished_again = again.collect(variables, other, 0)
         assert finished == finished_again
     assert int(replay.transitions.truncated.sum()) > 4
     assert again.interactions == collector.interactions
@@ -316,10 +316,10 @@ def test_the_audit_reads_what_is_stored(agent, spoil, column, audited, monkeypat
     right = collector_module.rows_of
     collector.begin()
     replay = jax.tree.map(lambda x: jax.numpy.array(np.array(x)), empty)
-    replay, _ = collect(collector, variables, replay, 0)
+    replay, _ = collector.collect(variables, replay, 0)
     monkeypatch.setattr(collector_module, "rows_of", lambda *args: spoil(*right(*args)))
     with pytest.raises(MisalignedError, match=f"the replay's column '{column}' holds"):
-        collect(collector, variables, replay, 0)
+        collector.collect(variables, replay, 0)
 
 
 def test_the_audit_reads_the_rows_where_they_are_stored(audited, monkeypatch):
@@ -334,7 +334,7 @@ def test_the_audit_reads_the_rows_where_they_are_stored(audited, monkeypatch):
 
     monkeypatch.setattr(collector, "_append", elsewhere)
     with pytest.raises(MisalignedError, match="the replay's column 'decided' holds"):
-        collect(collector, variables, replay, 0)
+        collector.collect(variables, replay, 0)
 
 
 @pytest.mark.parametrize("host_frames", [False, True])
@@ -350,7 +350,7 @@ def test_everything_is_compiled_before(agent, host_frames, caplog):
         caplog.clear()
         with jax.log_compiles():
             for _ in range(2):
-                replay, _ = collect(collector, variables, replay, 3)
+                replay, _ = collector.collect(variables, replay, 3)
         told = " ".join(caplog.messages)
         names = ("act", "plan_first_queue", "_append_rows")
         return [name for name in names if f"XLA compilation of jit({name})" in told]

@@ -86,21 +86,21 @@ def test_updates_are_due_exactly(ratio, tail, rows, tmp_path, monkeypatch):
     original, seen = run._round, []
 
     def watched(advance):
-        before = run._collector.interactions
+        played = run._collector.interactions < config.interactions
         original(advance)
-        seen.append((before, run._collector.interactions, run.updates))
+        seen.append((played, run._collector.interactions, run.updates))
 
     monkeypatch.setattr(run, "_round", watched)
     monkeypatch.setattr(run, "_conclude", lambda: None)
     assert run.run()
     run.close()
-    rounds = [seen_ for seen_ in seen if seen_[0] < config.interactions]
-    for before, _, updates in rounds:  # what a round brings is learned from in the next one
-        assert updates == config.updates_due(before)
+    for played, interactions, updates in seen:
+        if played:
+            assert updates == config.updates_due(interactions)
     assert 0 <= seen[-1][1] - config.interactions < config.envs
     assert seen[-1][2] == config.total_updates
-    left = config.total_updates - rounds[-1][2]
-    assert len(seen) - len(rounds) == -(-left // max(1, round(ratio * rows * 4)))
+    tail_rounds = [updates for played, _, updates in seen if not played]
+    assert len(tail_rounds) == (0 if tail == 0 else -(-tail // max(1, round(ratio * rows * 4))))
     assert [line["updates"] for line in metrics_of(tmp_path / "run")] == [u for *_, u in seen]
 
 

@@ -198,15 +198,15 @@ def test_lines_of_rounds_without_updates_are_the_same(tmp_path, monkeypatch):
 
 def crash_after_lines(monkeypatch, lines):
     """Crash in the round after so many lines of metrics."""
-    original, count = loop.Trainer._play_and_learn, [0]
+    original, count = loop.Trainer._play, [0]
 
-    def play(self, due):
+    def play(self):
         if self._log.position() and len(metrics_of(self._folder.path)) == lines and not count[0]:
             count[0] += 1
             raise Crash
-        return original(self, due)
+        return original(self)
 
-    monkeypatch.setattr(loop.Trainer, "_play_and_learn", play)
+    monkeypatch.setattr(loop.Trainer, "_play", play)
 
 
 @pytest.mark.slow
