@@ -20,6 +20,7 @@ import jax
 import jax.numpy as jnp
 from parts import report
 
+from delayzero.arguments import UsageError
 from delayzero.training.collector import Collector
 from delayzero.training.config import TrainConfig
 from delayzero.training.environments import Environments
@@ -97,7 +98,13 @@ def seconds(call: Callable[[], Any]) -> float:
 
 def main() -> None:
     """Measure, project and print."""
-    config = read_config(sys.argv[1:])
+    try:
+        config = read_config(sys.argv[1:])
+    except UsageError as error:
+        sys.exit(f"budget: {error}")
+    rounds = (config.interactions - config.random_interactions) / config.envs / config.rows
+    if not config.total_updates or rounds < REPEATS + 2:
+        sys.exit(f"budget: a run that learns, of {REPEATS + 2} rounds or more, can be projected")
     piece = Slice(config)
     share = max(1, round(config.update_ratio * config.rows * config.envs))
     play, update = seconds(piece.play), seconds(lambda: piece.update(share)) / share
@@ -109,7 +116,7 @@ def main() -> None:
     figures = {"round_milliseconds": play * 1e3, "update_milliseconds": update * 1e3}
     if piece.programs.sweep is not None:
         sweep = seconds(lambda: piece.sweep(CHUNKS)) / CHUNKS
-        searched = config.total_updates * config.reanalysis.per_update
+        searched = config.total_updates * config.reanalysis.positions_per_update
         split["sweeping"] = searched / piece.system.sweep_roots * sweep
         figures["sweep_milliseconds"] = sweep * 1e3
     period = config.learner.latent_period

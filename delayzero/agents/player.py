@@ -119,7 +119,7 @@ class Player:
     def lowered(self, variables: Any) -> Iterator[Lowered]:
         """What it will call, to be compiled: how it decides, then how it plans first queues.
 
-        Nothing where environments foresee: what they tell has its shape only then.
+        Nothing where environments foresee: that is compiled when it is called.
 
         Args:
             variables: What the agent has learned, or its shapes.

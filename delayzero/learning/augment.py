@@ -35,7 +35,7 @@ def augmented(key: Array, frames: Array, dtype: Any) -> Array:
     moved = from_words(jax.vmap(shifted)(to_words(frames), rows, columns), channels)
     noise = jnp.clip(jax.random.normal(intensity_key, (batch, 1, 1, 1, 1)), -2, 2)
     scale = (1 + INTENSITY * noise) / 255
-    # Apart from what follows, for the same reason as gathered frames.
+    # Apart from what follows: fused with it, every pixel of each stack would be looked up again.
     changed = jax.lax.optimization_barrier(moved.astype(dtype) * scale.astype(dtype))
     return jnp.moveaxis(changed, 3, 1)
 
@@ -56,6 +56,7 @@ def to_words(frames: Array) -> Array:
 
 def from_words(words: Array, channels: int) -> Array:
     """The channels of each pixel again, ``[B, H, W, F, C]``."""
+    # Whole words are looked up first: fused with this, each byte would look up its own.
     apart = jax.lax.bitcast_convert_type(jax.lax.optimization_barrier(words), jnp.uint8)
     padded = channels + -channels % 4
     return apart.reshape(*words.shape[:3], -1, padded)[..., :channels]

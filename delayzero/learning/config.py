@@ -38,7 +38,7 @@ class LearnerConfig:
     """Weight of the consistency loss."""
     consistency_steps: int | None = None
     """Unrolled steps, drawn anew for each update, after which imagined states are compared with
-    real ones; the loss is scaled up to all. None: all of them."""
+    real ones; the loss is scaled up to all. None, or more than there are: all of them."""
     latent_period: int | None = None
     """Updates between encodings of all stored observations, which the consistency loss compares
     imagined states with. None: they are encoded in each update, from images changed anew."""
@@ -78,12 +78,6 @@ class LearnerConfig:
             },
         )
 
-        if (self.consistency_steps or 0) > self.unroll:
-            raise ValueError(
-                f"--learner.consistency-steps is {self.consistency_steps}; it should be at most "
-                f"--learner.unroll, which is {self.unroll}"
-            )
-
     @property
     def window(self) -> int:
         """Rows behind a sampled one that its targets need."""
@@ -96,7 +90,7 @@ class ReanalysisConfig:
 
     mode: Literal["sweep", "batch"] = "sweep"
     """Sweep through the whole replay in turn, or search the positions of each batch."""
-    per_update: float = 64.0
+    positions_per_update: float = 64.0
     """Positions that a sweep searches for each update: the replay is passed quickly while it is
     small, when targets are still poor."""
     roots: int = 1536
@@ -104,7 +98,7 @@ class ReanalysisConfig:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be."""
-        check_numbers(self, "reanalysis.", {COUNT: ("roots",), POSITIVE: ("per_update",)})
+        check_numbers(self, "reanalysis.", {COUNT: ("roots",), POSITIVE: ("positions_per_update",)})
 
 
 @dataclass(frozen=True)

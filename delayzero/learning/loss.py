@@ -35,8 +35,7 @@ class Unrolled(NamedTuple):
     prefix_logits: Array
     """``[K, B, bins]``."""
     similarity: Array
-    """Cosine of the predicted and the real projection, ``[K, B]``: scaled by how much more steps
-    there are than are compared, and 0 after others."""
+    """Cosine of the predicted and the real projection after the compared steps, ``[C, B]``."""
 
 
 def unroll_model(model: InTraining, batch: Batch, horizon: int) -> Unrolled:
@@ -67,7 +66,7 @@ def unroll_model(model: InTraining, batch: Batch, horizon: int) -> Unrolled:
         policy_logits=prediction.policy_logits,
         value_logits=prediction.value_logits,
         prefix_logits=model.several("prefix_logits", jnp.stack(hidden)),
-        similarity=_at_all_steps(cosine(imagined.astype(jnp.float32), real), batch),
+        similarity=cosine(imagined.astype(jnp.float32), real),
     )
 
 
@@ -92,7 +91,9 @@ def efficientzero_loss(
     policy_losses = -jnp.sum(policy * log_policy, axis=-1) * alive
     value_losses = support.cross_entropy(out.value_logits, value) * taken
     prefix_losses = support.cross_entropy(out.prefix_logits, prefix) * taken[1:]
-    consistency_losses = -out.similarity * taken[1:]
+    compared = taken[1:] if batch.compared is None else taken[1:][batch.compared]  # [C, B]
+    # As if all steps were compared, on average over the choices.
+    consistency_losses = -out.similarity * compared * (steps / compared.shape[0])
     per_sample = (
         config.policy_weight * policy_losses.sum(0)
         + config.value_weight * value_losses.sum(0)
@@ -116,7 +117,7 @@ def efficientzero_loss(
         "value/network": predicted[0].mean(),
         "value/error": _mean(error, taken, axis=1),
         "prefix/error": _mean(prefix_error, taken[1:], axis=1),
-        "consistency/cosine": _mean(out.similarity, taken[1:], axis=1),
+        "consistency/cosine": _mean(out.similarity, compared),
         "target/age": batch.age.mean(dtype=jnp.float32),
     }
     return loss, LossOutput(error[0], metrics, in_training.variables)
@@ -143,15 +144,6 @@ def _project(model: InTraining, latents: Array, size: int) -> Array:
     """Projections to compare with, ``[C, B, P]``; no gradient goes through them."""
     projections: Array = model("project", latents).astype(jnp.float32)
     return jax.lax.stop_gradient(projections.reshape(-1, size, projections.shape[-1]))
-
-
-def _at_all_steps(similarity: Array, batch: Batch) -> Array:
-    """From ``[C, B]`` of the compared states to ``[K, B]``, the same on average over choices."""
-    if batch.compared is None:
-        return similarity
-    steps = batch.action.shape[1]
-    zeros = jnp.zeros((steps, similarity.shape[1]))
-    return zeros.at[batch.compared].set(similarity * (steps / similarity.shape[0]))
 
 
 def _half_gradient(latent: Array) -> Array:

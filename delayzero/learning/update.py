@@ -150,7 +150,7 @@ class Learner:
     def compared(self, key: Array) -> Array | None:
         """The unrolled steps after which an update measures consistency, see :class:`Batch`."""
         count = self.config.consistency_steps
-        if count is None or count == self.config.unroll:
+        if count is None or count >= self.config.unroll:
             return None
         return jax.random.permutation(key, self.config.unroll)[:count]
 

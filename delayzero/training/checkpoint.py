@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import orbax.checkpoint as ocp
 
@@ -88,7 +89,10 @@ class Checkpoints:
         for name, example in examples.items():
             restore = jax.tree.map(_restore_args, example)
             items[name] = ocp.args.PyTreeRestore(item=example, restore_args=restore)
-        return self._read(items)
+        # Put where new arrays go. Read for a certain device by orbax they would be tied to it: to
+        # JAX another kind of array, for which everything would be compiled once more.
+        found = self._read(items)
+        return {name: jax.tree.map(_placed, examples[name], found[name]) for name in examples}
 
     def _read(self, items: dict[str, Any]) -> dict[str, Any]:
         step, hook = self._manager.latest_step(), sys.unraisablehook
@@ -136,8 +140,10 @@ def examples_of(tree: Any) -> Any:
 
 
 def _restore_args(leaf: Any) -> Any:
-    """How a leaf comes back: numpy arrays as such, others on the device."""
-    if isinstance(leaf, np.ndarray):
-        return ocp.RestoreArgs(restore_type=np.ndarray, dtype=leaf.dtype)
-    sharding = jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
-    return ocp.ArrayRestoreArgs(sharding=sharding, global_shape=leaf.shape, dtype=leaf.dtype)
+    """How a leaf is read."""
+    return ocp.RestoreArgs(restore_type=np.ndarray, dtype=leaf.dtype)
+
+
+def _placed(example: Any, leaf: Any) -> Any:
+    """A leaf as it is wanted: numpy arrays as such, others on the device."""
+    return leaf if isinstance(example, np.ndarray) else jnp.asarray(leaf)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from delayzero.extras import require, require_training
+from delayzero.extras import require_training
 
 USAGE = """usage: delayzero train PRESET... [--SETTING VALUE]...
 
@@ -26,13 +26,12 @@ settings (values are those of the presets named before --help):
 def main(arguments: Sequence[str]) -> int:
     """Train."""
     require_training()
-    require("tyro", "train")
     from delayzero.training.loop import train
-    from delayzero.training.options import HELP, read_config
+    from delayzero.training.options import HELP, read_config, split
     from delayzero.training.presets import PRESETS
     from delayzero.training.run_folder import command_line
 
-    if any(word in HELP for word in arguments):
+    if any(word in HELP for word in split(arguments)[1]):
         listed = [
             f"  {name:<12} {(make.__doc__ or '').splitlines()[0]}" for name, make in PRESETS.items()
         ]

@@ -72,7 +72,7 @@ class Collector:
         """
         found = None
         for one in self._player.lowered(variables):
-            found = found or one.out_info[1]
+            found = one.out_info[1] if found is None else found
             yield one
         if found is None:
             return

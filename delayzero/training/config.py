@@ -89,8 +89,8 @@ class TrainConfig:
     checkpoint_minutes: float = 5.0
     """Minutes between checkpoints; inf: only at the end."""
     memory: float | None = None
-    """Gigabytes that the run may take on the device: frames stay on the host where they would take
-    more than their share, which is slower. None: all that is free."""
+    """Gigabytes of the device's memory to plan for: frames stay on the host where they would take
+    more than their share of it, which is slower. None: all that is free."""
     folder: str | None = None
     """Where the run is kept; by default runs/ENV-AGENT-DELAY-seedSEED, with -LABEL if there is
     one."""

@@ -14,6 +14,7 @@ from delayzero.arguments import UsageError
 from delayzero.learning.learner import NEVER, LearnerState
 from delayzero.replay import Replay
 from delayzero.training.checkpoint import Checkpoints
+from delayzero.training.metrics import plain
 from delayzero.training.programs import Programs
 from delayzero.training.system import STREAM_LEARNING, STREAM_SWEEPS, System, run_key
 
@@ -33,18 +34,18 @@ class Learning:
     """
 
     def __init__(
-        self, system: System, programs: Programs, failures: Path, checkpoints: Checkpoints
+        self, system: System, programs: Programs, folder: Path, checkpoints: Checkpoints
     ) -> None:
         """Begin.
 
         Args:
             system: The run's parts.
             programs: The run's compiled functions.
-            failures: The folder for a batch on which learning failed.
+            folder: Where a batch is kept on which learning fails.
             checkpoints: The run's, to be named in such a case.
         """
         self._system, self._programs = system, programs
-        self._failures, self._checkpoints = failures, checkpoints
+        self._folder, self._checkpoints = folder, checkpoints
         self.state: LearnerState = programs.first_learner()
         self.replay: Replay = programs.first_replay()
         self.metrics: dict[str, Any] = {}
@@ -90,6 +91,7 @@ class Learning:
             "position": int(self._position),
             "sweeps": self._sweeps,
             "sweep_credit": self._sweep_credit,
+            "metrics": {name: plain(value) for name, value in self.metrics.items()},
         }
 
     def restore(self, state: LearnerState, replay: Replay, numbers: dict[str, Any]) -> None:
@@ -97,14 +99,17 @@ class Learning:
         self.state, self.replay = state, replay
         self._position = jnp.int32(numbers["position"])
         self._sweeps, self._sweep_credit = numbers["sweeps"], numbers["sweep_credit"]
+        self.metrics = numbers["metrics"]
 
     def _sweep(self, due: int) -> None:
-        per_update = self._system.config.reanalysis.per_update
-        self._sweep_credit += per_update * due / self._system.sweep_roots
+        config, roots = self._system.config, self._system.sweep_roots
+        self._sweep_credit += config.reanalysis.positions_per_update * due / roots
         count = int(self._sweep_credit)
         if count == 0:
             return
         self._sweep_credit -= count
+        stored = min(int(self.replay.length), self.replay.rows) * config.envs
+        count = min(count, -(-stored // roots))  # twice with the same weights tells nothing new
         key = jax.random.fold_in(self._sweep_key, self._sweeps)
         self._sweeps += 1
         self.replay, self._position = self._programs.sweep(
@@ -120,7 +125,7 @@ class Learning:
         return now // period > (now - made) // period
 
     def _explain_failure(self, update: int) -> None:
-        place = self._failures / f"failed-batch-{update}.npz"
+        place = self._folder / f"failed-batch-{update}.npz"
         _, batch = self._programs.batch(self.state, self.replay, self._key)
         arrays: dict[str, Any] = {
             name: np.asarray(x) for name, x in batch._asdict().items() if x is not None

@@ -30,7 +30,7 @@ from delayzero.training.config import TrainConfig
 from delayzero.training.environments import Environments
 from delayzero.training.files import write_json, write_whole
 from delayzero.training.learning import Learning
-from delayzero.training.metrics import MetricsLog, collapse_warning, plain
+from delayzero.training.metrics import MetricsLog, collapse_warning
 from delayzero.training.programs import Programs
 from delayzero.training.run_folder import RunFolder, versions
 from delayzero.training.system import STREAM_PREDICTION, Spaces, System, build_system, run_key
@@ -102,7 +102,7 @@ class Trainer:
         self._prediction_key = run_key(system.config.seed, STREAM_PREDICTION)
         self._rounds = 0
         self._recent: list[Ending] = []
-        self._times = {"playing": 0.0, "evaluating": 0.0}
+        self._times = {"acting": 0.0, "evaluating": 0.0}
         self._seconds, self._begun = 0.0, time.monotonic()
         self._saved = time.monotonic()
         self._stop = False
@@ -182,7 +182,7 @@ class Trainer:
             learning.state.variables, learning.replay, self.updates
         )
         self._recent = [*self._recent, *finished][-RECENT:]
-        self._times["playing"] += time.monotonic() - begun
+        self._times["acting"] += time.monotonic() - begun
 
     def _write_metrics(self) -> None:
         metrics = {name: np.asarray(value) for name, value in self.learning.metrics.items()}
@@ -300,7 +300,6 @@ class Trainer:
             "recent": [tuple(episode) for episode in self._recent],
             "seconds": self._elapsed(),
             "times": self._spent_on(),
-            "metrics": {name: plain(value) for name, value in learning.metrics.items()},
             "metrics_bytes": self._log.position(),
         }
         self._checkpoints.save(self._rounds, parts, progress_made)
@@ -320,7 +319,6 @@ class Trainer:
         release(empty, frames=stored)  # there may be no room for two
         parts = self._checkpoints.restore(examples)
         learning.restore(parts["learner"], with_arrays(empty, parts["replay"], frames=stored), made)
-        learning.metrics = made["metrics"]
         self._collector.restore(parts["collector"])
         self._rounds = made["rounds"]
         self._recent = [Ending(*episode) for episode in made["recent"]]

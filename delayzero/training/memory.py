@@ -94,7 +94,8 @@ def check_fits(kept: int, working: int, have: int) -> None:
     if kept + working > have:
         raise UsageError(
             f"this run needs {(kept + working) / GIGA:.2f} GB ({kept / GIGA:.2f} GB for replay and "
-            f"weights, {working / GIGA:.2f} GB to compute an update), and may take "
-            f"{have / GIGA:.2f} GB; type a smaller --learner.batch-size, --reanalysis.roots or "
-            "--replay.capacity, or keep frames on the host with --replay.device-gigabytes 0"
+            f"weights, {working / GIGA:.2f} GB to compute an update), and "
+            f"{have / GIGA:.2f} GB are free or allowed by --memory; type a smaller "
+            "--learner.batch-size, --reanalysis.roots or --replay.capacity, or keep frames on the "
+            "host with --replay.device-gigabytes 0"
         )

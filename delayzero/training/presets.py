@@ -36,7 +36,7 @@ def cartpole(config: TrainConfig) -> TrainConfig:
             warmup=200,
             drop_at=0.7,
         ),
-        reanalysis=replace(config.reanalysis, roots=512, per_update=50),
+        reanalysis=replace(config.reanalysis, roots=512, positions_per_update=100),
     )
 
 
@@ -54,7 +54,7 @@ def minatar(config: TrainConfig) -> TrainConfig:
         search=replace(base.search, considered_actions=4, q_floor=0.1, dirichlet_fraction=0.25),
         replay=replace(base.replay, priority_exponent=0.6),
         learner=replace(base.learner, td_steps=5, optimiser="sgd", learning_rate=0.2),
-        reanalysis=replace(base.reanalysis, per_update=16),
+        reanalysis=replace(base.reanalysis, positions_per_update=16),
     )
 
 
@@ -90,6 +90,7 @@ def atari_paper(config: TrainConfig) -> TrainConfig:
         base,
         delay="walk:15",
         envs=4,
+        rows=8,
         search=replace(
             base.search, method="puct", simulations=50, dirichlet_fraction=None, q_floor=0.01
         ),
@@ -125,9 +126,7 @@ def debug(config: TrainConfig) -> TrainConfig:
         prediction_rows=16,
         label="debug",
         search=replace(config.search, simulations=4),
-        learner=replace(
-            config.learner, batch_size=16, unroll=2, td_steps=3, warmup=4, consistency_steps=None
-        ),
+        learner=replace(config.learner, batch_size=16, unroll=2, td_steps=3, warmup=4),
         reanalysis=replace(config.reanalysis, roots=32),
     )
 

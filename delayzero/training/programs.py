@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import jax
@@ -27,7 +27,7 @@ from delayzero.training.system import STREAM_WEIGHTS, System, run_key
 
 
 class Programs:
-    """Compiles what a run calls, and makes its first state.
+    """Compiles what a run calls (not what evaluates), and makes its first state.
 
     Attributes:
         update: ``(learner, replay, key, count) -> (learner, replay, metrics)``; None without.
@@ -41,15 +41,15 @@ class Programs:
         self,
         system: System,
         say: Callable[[str], None],
-        others: Callable[[Any, Replay], Iterable[Lowered]],
+        acting: Callable[[Any, Replay], Iterable[Lowered]],
     ) -> None:
         """Compile.
 
         Args:
             system: The run's parts.
             say: Called with what the user should know.
-            others: Given the learner's variables (their shapes) and a replay: further functions
-                to be compiled with these. JAX keeps them, for whoever calls them with such shapes.
+            acting: Given the learner's variables (their shapes) and a replay: what self-play will
+                call, traced. JAX keeps what is compiled of it for calls with such shapes.
 
         Raises:
             UsageError: The device has too little memory.
@@ -65,42 +65,42 @@ class Programs:
         check_fits(kept, 0, have)
         self._replay = self._new_replay(self._host_frames)
         begun = time.monotonic()
-        compiled = self._compiled(learner, others)
+        compiled, further = self._compiled(learner, acting)
         self.compile_seconds = time.monotonic() - begun
-        check_fits(kept, max(map(working_bytes, compiled.values()), default=0), have)
+        working = max(map(working_bytes, [*compiled.values(), *further]), default=0)
+        check_fits(kept, working, have)
         self.update: Any = compiled.get("update")
         self.sweep: Any = compiled.get("sweep")
         self.encode: Any = compiled.get("encode")
         self.batch = jax.jit(system.learner.batch)
 
     def _compiled(
-        self, learner: Any, others: Callable[[Any, Replay], Iterable[Lowered]]
-    ) -> dict[str, Any]:
-        """The run's own functions by name.
+        self, learner: Any, acting: Callable[[Any, Replay], Iterable[Lowered]]
+    ) -> tuple[dict[str, Any], list[Any]]:
+        """The run's own functions by name, and those that act.
 
         One is compiled while the next is traced. Two are never compiled at once: on a GPU XLA tries
         out several ways to compute a thing, and would time them side by side.
         """
-        lower = {}
-        if self._system.kind.learns:
-            lower["update"] = self._lower_update
-            if self._system.sweeps:
-                lower["sweep"] = self._lower_sweep
-        if self._system.latent:
-            lower["encode"] = self._lower_encode
-        with ThreadPoolExecutor(1) as pool:
-            started = {name: self._start(pool, name, lower[name], learner) for name in lower}
-            rest = [pool.submit(one.compile) for one in others(learner.variables, self._replay)]
-            for one in rest:
-                one.result()
-            return {name: one.result() for name, one in started.items()}
+        pool = ThreadPoolExecutor(1)
+        try:
+            begun = {name: pool.submit(lower(learner)) for name, lower in self._own().items()}
+            others = [pool.submit(one.compile) for one in acting(learner.variables, self._replay)]
+            compiled = {name: one.result() for name, one in begun.items()}
+            return compiled, [one.result() for one in others]
+        finally:
+            pool.shutdown(cancel_futures=True)
 
-    def _start(
-        self, pool: Executor, name: str, lower: Callable[[Any], Lowered], learner: Any
-    ) -> Future[Any]:
-        """Trace a function, and begin to compile it."""
-        del name
-        return pool.submit(lower(learner).compile)
+    def _own(self) -> dict[str, Callable[[Any], Callable[[], Any]]]:
+        """How to trace each of the run's own functions; what that returns compiles it."""
+        own: dict[str, Callable[[Any], Callable[[], Any]]] = {}
+        if self._system.kind.learns:
+            own["update"] = lambda learner: self._lower_update(learner).compile
+            if self._system.sweeps:
+                own["sweep"] = lambda learner: self._lower_sweep(learner).compile
+        if self._system.latent:
+            own["encode"] = lambda learner: self._lower_encode(learner).compile
+        return own
 
     def first_learner(self) -> LearnerState:
         """The learner's state before the first update."""

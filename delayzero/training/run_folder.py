@@ -23,7 +23,7 @@ from delayzero.training.config import TrainConfig, from_dict
 from delayzero.training.files import read_json, write_json
 
 PACKAGES = ("numpy", "gymnasium", "jax", "jaxlib", "flax", "optax", "mctx", "ale-py", "minatar")
-FREE_FIELDS = ("folder", "label", "log_every", "checkpoint_minutes")
+FREE_FIELDS = ("folder", "label", "log_every", "checkpoint_minutes", "memory")
 """Settings that may change when a run goes on: they do not change what is learned."""
 
 
@@ -116,8 +116,11 @@ class RunFolder:
         values = read_json(self._settings, remedy)
         try:
             return from_dict(TrainConfig, values)
-        except (ValueError, TypeError) as error:
-            raise UsageError(f"{self._settings}: {error}; {remedy}") from None
+        except (ValueError, TypeError, UsageError) as error:
+            raise UsageError(
+                f"{self._settings}: {error}; if another version of delayzero wrote it, take that "
+                f"(its commit is in {self.starts}), or {remedy}"
+            ) from None
 
     def _has_begun(self) -> bool:
         """Whether there is something to go on with."""

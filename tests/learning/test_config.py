@@ -26,17 +26,14 @@ def test_learner_refuses_what_is_no_number_of_a_run(name, value):
         LearnerConfig(**{name: value})
 
 
-def test_learner_refuses_to_compare_more_steps_than_it_unrolls():
-    with pytest.raises(ValueError, match=r"consistency-steps is 6; .*unroll, which is 5"):
-        LearnerConfig(consistency_steps=6)
-
-
 def test_learner_refuses_a_drop_outside_the_run():
     with pytest.raises(ValueError, match=r"--learner\.drop-at is 1.5; .* 0 and at most 1"):
         LearnerConfig(drop_at=1.5)
 
 
-@pytest.mark.parametrize(("name", "least"), [("per_update", "above 0"), ("roots", "at least 1")])
+@pytest.mark.parametrize(
+    ("name", "least"), [("positions_per_update", "above 0"), ("roots", "at least 1")]
+)
 def test_reanalysis_refuses_nothing_to_do(name, least):
     option = name.replace("_", "-")
     with pytest.raises(ValueError, match=rf"--reanalysis\.{option} is 0; it should be {least}"):

@@ -128,9 +128,8 @@ def test_loss_is_the_slow_one(variables):
     for name, mean in zip(("policy", "value", "prefix", "consistency"), means, strict=True):
         assert float(output.metrics[f"loss/{name}"]) == pytest.approx(mean, rel=1e-5)
     assert float(output.metrics["loss"]) == float(loss)
-    for k in range(STEPS):
-        cosines = [sample[2][k] for sample in slow if k < len(sample[2])]
-        assert output.metrics["consistency/cosine"][k] == pytest.approx(np.mean(cosines), abs=1e-5)
+    cosines = [one for _, _, found in slow for one in found]
+    assert output.metrics["consistency/cosine"] == pytest.approx(np.mean(cosines), abs=1e-5)
 
 
 @jax.custom_vjp
@@ -312,6 +311,6 @@ def test_comparing_some_steps_is_comparing_all_on_average(variables):
     mean = jax.tree.map(lambda *gradients: np.mean(gradients, axis=0), *(part[1] for part in parts))
     for got, expected in zip(jax.tree.leaves(mean), jax.tree.leaves(whole), strict=True):
         np.testing.assert_allclose(got, expected, rtol=1e-3, atol=1e-5)
-    cosines = np.mean([part[0][1].metrics["consistency/cosine"] for part in parts], axis=0)
-    np.testing.assert_allclose(cosines, output.metrics["consistency/cosine"], atol=1e-5)
+    cosines = [float(part[0][1].metrics["consistency/cosine"]) for part in parts]
+    assert min(cosines) < float(output.metrics["consistency/cosine"]) < max(cosines)
     assert abs(parts[0][0][0] - parts[1][0][0]) > 1e-4

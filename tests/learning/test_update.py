@@ -226,4 +226,6 @@ def test_the_compared_steps_are_drawn_anew():
     drawn = [tuple(np.asarray(learner.compared(jax.random.key(i))).tolist()) for i in range(40)]
     assert all(len(set(steps)) == 2 and set(steps) <= {0, 1, 2, 3} for steps in drawn)
     assert len({frozenset(steps) for steps in drawn}) == 6
-    assert oracle.small_learner(unroll=4).compared(jax.random.key(0)) is None
+    for steps in (None, 4, 5):
+        learner = oracle.small_learner(unroll=4, consistency_steps=steps)
+        assert learner.compared(jax.random.key(0)) is None

@@ -231,3 +231,19 @@ def test_windows_are_stacks(kind):
     got = jax.jit(windows, static_argnums=3)(awake(kind), frames, starts, 2)
     assert np.allclose(got, np.concatenate(stacks), atol=1e-5)
     assert not np.allclose(stacks[0], stacks[1], atol=1e-3)
+
+
+def test_windows_know_their_queues():
+    model = build_model(ModelConfig(dtype="float32"), SHAPES["mlp"], ACTIONS, sees_queue=True)
+    frames, starts = observations("mlp", batch=3, stack=4), jnp.array([1, 2, 0, 1])
+    queue = jnp.asarray(np.random.default_rng(2).integers(0, ACTIONS + 1, (12, 3)))
+    init = partial(model.init, method="everything")
+    variables = jax.jit(init)(KEY, frames[:, :2], actions(), queue[:3])
+    windows = partial(model.apply, method="represent_windows")
+    got = jax.jit(windows, static_argnums=3)(variables, frames, starts, 2, queue)
+    run = jax.jit(partial(model.apply, method="represent"))
+    for i, start in enumerate((1, 2, 0, 1)):
+        own = slice(3 * i, 3 * i + 3)
+        wanted = run(variables, frames[:, start : start + 2], queue[own])
+        np.testing.assert_allclose(got[own], wanted, atol=1e-5)
+    assert not np.allclose(got[:3], got[9:], atol=1e-3), "the same frames, other queues"

@@ -2,7 +2,6 @@
 
 import json
 import warnings
-from concurrent.futures import Future
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -42,7 +41,7 @@ def small(folder=None, presets=("cartpole", "debug"), **changes):
         model=replace(config.model, **TINY),
         replay=replace(config.replay, priority_exponent=0.6),
         learner=replace(config.learner, target_period=3),
-        reanalysis=replace(config.reanalysis, roots=24, per_update=9.5),
+        reanalysis=replace(config.reanalysis, roots=24, positions_per_update=9.5),
     )
     return replace(config, **changes)
 
@@ -59,32 +58,38 @@ class SharedPrograms(Programs):
         same |= {"spaces": self._system.spaces}
         return which, str(same)
 
-    def _start(self, pool, name, lower, learner):
-        key, done = self._key(name), Future()
-        if key not in self.compiled:
-            self.compiled[key] = lower(learner).compile(), self._replay.frames
-        program, frames = self.compiled[key]
-        if isinstance(frames, HostFrames):  # the one that the program reads
-            frames.array[...] = 0
-            self._replay = self._replay._replace(frames=frames)
-        done.set_result(program)
-        return done
+    def _own(self):
+        def once(name, lower):
+            def trace(learner):
+                key = self._key(name)
+                if key not in self.compiled:
+                    self.compiled[key] = lower(learner)(), self._replay.frames
+                program, frames = self.compiled[key]
+                if isinstance(frames, HostFrames):  # the one that the program reads
+                    frames.array[...] = 0
+                    self._replay = self._replay._replace(frames=frames)
+                return lambda: program
+
+            return trace
+
+        return {name: once(name, lower) for name, lower in super()._own().items()}
 
 
 class NotCompiled(Programs):
     """Updates that count themselves, with their last number as the loss, and do nothing else."""
 
-    def _start(self, pool, name, lower, learner):
+    def _own(self):
         def update(state, replay, key, count):
             state = state._replace(updates=state.updates + count)
             return state, replay, {"loss": state.updates.astype(float)}
 
         def sweep(state, replay, key, position, count):
+            self.swept.append(int(count))
             return replay, position
 
-        done = Future()
-        done.set_result(Fake({"update": update, "sweep": sweep}[name]))
-        return done
+        self.swept = []
+        fakes = {"update": Fake(update), "sweep": Fake(sweep)}
+        return {name: lambda _, name=name: lambda: fakes[name] for name in super()._own()}
 
 
 class Fake:

@@ -110,7 +110,7 @@ def test_help(words, asked, capsys):
     assert all(f"  {name} " in shown for name in PRESETS)
     for option in ("--interactions", "--learner.batch-size", "--reanalysis.roots", "--model.kind"):
         assert option in shown
-    assert ("default: 500" in shown) == ("cartpole" not in words) or "debug" in words
+    assert ("default: 64.0" in shown) == ("cartpole" not in words)
 
 
 def test_every_setting_can_be_typed(asked, capsys, tmp_path):

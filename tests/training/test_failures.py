@@ -104,6 +104,32 @@ def test_updates_are_due_exactly(ratio, tail, rows, tmp_path, monkeypatch):
     assert [line["updates"] for line in metrics_of(tmp_path / "run")] == [u for *_, u in seen]
 
 
+def test_sweeps_search_as_many_positions_as_they_should(tmp_path, monkeypatch):
+    monkeypatch.setattr(loop, "Programs", NotCompiled)
+    config = small(tmp_path / "run", update_ratio=1.0)
+    run = trainer(config)
+    monkeypatch.setattr(run, "_conclude", lambda: None)
+    assert run.run()
+    run.close()
+    roots = run._system.sweep_roots
+    searched = roots * (sum(run._programs.swept) + run.learning.numbers()["sweep_credit"])
+    wanted = config.reanalysis.positions_per_update * config.total_updates
+    assert searched == pytest.approx(wanted)
+
+
+def test_no_position_is_searched_twice_in_a_round(tmp_path, monkeypatch):
+    monkeypatch.setattr(loop, "Programs", NotCompiled)
+    config = small(tmp_path / "run", update_ratio=1.0)
+    config = replace(config, reanalysis=replace(config.reanalysis, positions_per_update=1000.0))
+    run = trainer(config)
+    monkeypatch.setattr(run, "_conclude", lambda: None)
+    assert run.run()
+    run.close()
+    stored = int(run.learning.replay.length) * config.envs
+    roots = run._system.sweep_roots
+    assert max(run._programs.swept) * roots < stored + roots
+
+
 def test_evaluations_on_the_way(tmp_path, monkeypatch):
     played = []
 

@@ -38,7 +38,7 @@ def quick(env, interactions, folder, seed=0):
             warmup=20,
             drop_at=0.7,
         ),
-        reanalysis=ReanalysisConfig(roots=64, per_update=8.0),
+        reanalysis=ReanalysisConfig(roots=64, positions_per_update=8.0),
     )
 
 

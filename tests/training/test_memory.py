@@ -58,7 +58,7 @@ def test_a_run_keeps_to_the_memory_that_it_may_take(system, monkeypatch):
         assert allowed_bytes(config) == min(2 * needed, round(share * needed))
         assert frames_on_host(replace(system, config=config))[0] is expected
     config = replace(small(), memory=1e-6)
-    with pytest.raises(UsageError, match=r"and may take 0.00 GB"):
+    with pytest.raises(UsageError, match=r"and 0.00 GB are free or allowed"):
         Programs(replace(system, config=config), print, lambda *_: [])
 
 
@@ -78,7 +78,11 @@ def test_check_fits_has_the_figures():
     check_fits(6 * 10**9, 4 * 10**9, 10 * 10**9)
     with pytest.raises(UsageError) as refused:
         check_fits(6 * 10**9, 4 * 10**9 + 1, 10 * 10**9)
-    for words in ("10.00 GB (6.00 GB for", "4.00 GB to compute", "and may take 10.00 GB"):
+    for words in (
+        "10.00 GB (6.00 GB for",
+        "4.00 GB to compute",
+        "and 10.00 GB are free or allowed",
+    ):
         assert words in str(refused.value)
 
 
@@ -90,7 +94,7 @@ def test_too_little_memory_is_told_before_the_first_step(tmp_path, monkeypatch):
     monkeypatch.setattr(ActionLog, "step", never)
     with_memory(monkeypatch, 100_000, 2**40)
     config = small(tmp_path / "run")
-    with pytest.raises(UsageError, match=r"this run needs .* and may take .* GB; type a smaller"):
+    with pytest.raises(UsageError, match=r"this run needs .* GB are free or .*; type a smaller"):
         train(config, ["delayzero"])
     with_memory(monkeypatch, 1, 1)
     with pytest.raises(UsageError, match=r"and the host has 0.00 GB free; type --replay.capacity"):

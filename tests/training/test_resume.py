@@ -45,7 +45,7 @@ def options_of(config):
     return [
         *("train", "cartpole", "debug", "--folder", config.folder),
         *("--interactions", str(config.interactions), "--learner.target-period", "3"),
-        *("--reanalysis.roots", "24", "--reanalysis.per-update", "9.5"),
+        *("--reanalysis.roots", "24", "--reanalysis.positions-per-update", "9.5"),
         *("--replay.priority-exponent", "0.6", "--checkpoint-minutes", str(EVERY_ROUND)),
         *("--model.latent", "8", "--model.width", "16", "--model.memory", "8"),
         *("--model.support", "10", "--model.channels", "8", "--model.head", "8"),
@@ -359,6 +359,9 @@ def test_a_resumed_run_never_has_two_replays(gigabytes, tmp_path, monkeypatch):
     resumed._restore()
     resumed.close()
     assert before == [(0, 0)]
+    learning = resumed.learning
+    for array in jax.tree.leaves((learning.state, arrays_of(learning.replay))):
+        assert not getattr(array, "committed", False), "it would be compiled for once more"
     if gigabytes == 0.0:
         assert resumed.learning.replay.frames is frames, "the one that compiled functions read"
         np.testing.assert_array_equal(frames.array, saved)
