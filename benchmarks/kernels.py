@@ -46,8 +46,9 @@ PARTS = {
     "batch": r"/batch/",
     "augmentation": r"/augmentation/",
     "real latents": r"real_latents",
-    **{name: rf"/{name}/" for name in ("encoder", "dynamics", "prefix", "prediction")},
+    **{name: rf"/{name}[./]" for name in ("encoder", "dynamics", "prefix", "prediction")},
     "projection": r"/(projector|predictor)/",
+    "optimiser": r"^jit\(update\)/while/body/(closed_call/)?[^/]*(/(mul|add|select_n|reduce_sum))?$",
 }
 """What belongs to which part of an update; the first that fits."""
 
@@ -99,7 +100,9 @@ def main() -> None:
     kernels: dict[tuple[str, str], list[float]] = defaultdict(list)
     for event in events:
         took = event["dur"] / 1e3 / options.updates
-        operation = came_from.get(event.get("args", {}).get("hlo_op") or event["name"], "")
+        # In a CUDA graph only the kernel's own name tells where it comes from.
+        instruction = event.get("args", {}).get("hlo_op", "")
+        operation = came_from.get(instruction) or came_from.get(event["name"], "")
         parts[part_of(operation)].append(took)
         kernels[event["name"][:60], operation.split("/while/body/")[-1][-110:]].append(took)
     busy = sum(event["dur"] for event in events) / 1e3
