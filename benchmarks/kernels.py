@@ -48,7 +48,7 @@ PARTS = {
     "real latents": r"real_latents",
     **{name: rf"/{name}[./]" for name in ("encoder", "dynamics", "prefix", "prediction")},
     "projection": r"/(projector|predictor)/",
-    "optimiser": r"^jit\(update\)/while/body/(closed_call/)?[^/]*(/(mul|add|select_n|reduce_sum))?$",
+    "optimiser": r"/while/body/(closed_call/)?[^/]*(/(mul|add|select_n|reduce_sum))?$",
 }
 """What belongs to which part of an update; the first that fits."""
 
