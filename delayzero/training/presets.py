@@ -64,7 +64,7 @@ def atari(config: TrainConfig) -> TrainConfig:
         config,
         env="atari:Breakout",
         envs=32,
-        rows=4,
+        rows=8,
         stack=4,
         clip_rewards=True,
         discount=0.997**4,
