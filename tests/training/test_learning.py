@@ -42,12 +42,11 @@ def quick(env, interactions, folder, seed=0):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("env", "interactions", "enough"),
-    [
-        pytest.param("delayzero/Identity-v0", 1500, 7.5, id="identity", marks=pytest.mark.slow),
-        pytest.param("delayzero/TwoStepBandit-v0", 1000, 0.95, id="bandit"),
-    ],
+    [("delayzero/Identity-v0", 1500, 7.5), ("delayzero/TwoStepBandit-v0", 1000, 0.95)],
+    ids=["identity", "bandit"],
 )
 def test_toys_are_solved(env, interactions, enough, tmp_path):
     outcome = train(quick(env, interactions, tmp_path / "run"), ["delayzero", "train"])

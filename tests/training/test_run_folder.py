@@ -182,7 +182,9 @@ def test_damaged_settings_and_results_are_one_line(text, tmp_path, capsys):
 def test_settings_that_cannot_be_are_one_line(tmp_path):
     for values in ({"envs": 0}, {"envs": "four"}):
         (tmp_path / "config.json").write_text(json.dumps(values))
-        with pytest.raises(UsageError, match=r"config.json: .*; put back a copy"):
+        with pytest.raises(
+            UsageError, match=r"config.json: .*; if another version .*, or put back a copy"
+        ):
             RunFolder(tmp_path).config()
 
 
