@@ -185,6 +185,7 @@ def minatar_at_random(game, steps=200, envs=4):
     return stored(np.array(frames), action, np.array(ended))
 
 
+@pytest.mark.slow
 def test_the_forward_model_learns_minatar():
     replay = minatar_at_random("breakout")
     model = image_q_model(3, planes=4, width=96)

@@ -184,6 +184,7 @@ def test_searched_windows(kind, variables):
         assert not np.allclose(got.search_value, found.network_value, atol=1e-3)
 
 
+@pytest.mark.slow
 def test_updates_with_searched_batches():
     learner = oracle.small_learner(
         stack=STACK, mode="batch", method="gumbel", unroll=2, td_steps=1, target_period=2

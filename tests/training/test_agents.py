@@ -44,7 +44,7 @@ def undelayed(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("agent", ["dez", "augmented"])
+@pytest.mark.parametrize("agent", ["dez", pytest.param("augmented", marks=pytest.mark.slow)])
 def test_without_delay_it_is_efficientzero_bit_for_bit(agent, undelayed, tmp_path):
     """It runs through the delay wrapper; one rolls, the other observes its queue."""
     folder = tmp_path / "run"
@@ -56,7 +56,8 @@ def test_without_delay_it_is_efficientzero_bit_for_bit(agent, undelayed, tmp_pat
     assert (mine["delay"], other["delay"]) == ("constant:0", None)
 
 
-@pytest.mark.parametrize("agent", ["dez", pytest.param("augmented", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("agent", ["dez", "augmented"])
 def test_a_run_under_delay_goes_on_as_if_it_had_never_stopped(agent, tmp_path, monkeypatch):
     config = small(tmp_path / "whole", agent=agent, delay="walk:3")
     config = replace(config, learner=replace(config.learner, latent_period=8))

@@ -69,6 +69,7 @@ def test_another_seed_gives_another_run(whole_run, tmp_path):
         assert not equal_trees(stored(whole_run, part), stored(tmp_path / "other", part))
 
 
+@pytest.mark.slow
 def test_a_killed_process_goes_on(whole_run, tmp_path):
     config = small(tmp_path / "killed")
     process = subprocess.Popen(
