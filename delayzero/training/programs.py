@@ -84,22 +84,23 @@ class Programs:
         """
         pool = ThreadPoolExecutor(1)
         try:
-            begun = {name: pool.submit(lower(learner)) for name, lower in self._own().items()}
+            own = self._own().items()
+            begun = {name: pool.submit(lower(learner).compile) for name, lower in own}
             others = [pool.submit(one.compile) for one in acting(learner.variables, self._replay)]
             compiled = {name: one.result() for name, one in begun.items()}
             return compiled, [one.result() for one in others]
         finally:
             pool.shutdown(cancel_futures=True)
 
-    def _own(self) -> dict[str, Callable[[Any], Callable[[], Any]]]:
-        """How to trace each of the run's own functions; what that returns compiles it."""
-        own: dict[str, Callable[[Any], Callable[[], Any]]] = {}
+    def _own(self) -> dict[str, Callable[[Any], Lowered]]:
+        """What traces each of the run's own functions."""
+        own: dict[str, Callable[[Any], Lowered]] = {}
         if self._system.kind.learns:
-            own["update"] = lambda learner: self._lower_update(learner).compile
+            own["update"] = self._lower_update
             if self._system.sweeps:
-                own["sweep"] = lambda learner: self._lower_sweep(learner).compile
+                own["sweep"] = self._lower_sweep
         if self._system.latent:
-            own["encode"] = lambda learner: self._lower_encode(learner).compile
+            own["encode"] = self._lower_encode
         return own
 
     def first_learner(self) -> LearnerState:

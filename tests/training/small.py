@@ -4,6 +4,7 @@ import json
 import warnings
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import gymnasium as gym
 import jax
@@ -46,6 +47,15 @@ def small(folder=None, presets=("cartpole", "debug"), **changes):
     return replace(config, **changes)
 
 
+class Traced(NamedTuple):
+    """A function that is compiled already, where one is expected that is to be."""
+
+    program: Any
+
+    def compile(self):
+        return self.program
+
+
 class SharedPrograms(Programs):
     """Programs that are compiled once for all runs that differ in nothing compiled."""
 
@@ -63,12 +73,12 @@ class SharedPrograms(Programs):
             def trace(learner):
                 key = self._key(name)
                 if key not in self.compiled:
-                    self.compiled[key] = lower(learner)(), self._replay.frames
+                    self.compiled[key] = lower(learner).compile(), self._replay.frames
                 program, frames = self.compiled[key]
                 if isinstance(frames, HostFrames):  # the one that the program reads
                     frames.array[...] = 0
                     self._replay = self._replay._replace(frames=frames)
-                return lambda: program
+                return Traced(program)
 
             return trace
 
@@ -89,7 +99,7 @@ class NotCompiled(Programs):
 
         self.swept = []
         fakes = {"update": Fake(update), "sweep": Fake(sweep)}
-        return {name: lambda _, name=name: lambda: fakes[name] for name in super()._own()}
+        return {name: lambda _, name=name: Traced(fakes[name]) for name in super()._own()}
 
 
 class Fake:
