@@ -26,6 +26,11 @@ from delayzero.training.memory import (
 from delayzero.training.system import STREAM_WEIGHTS, System, run_key
 
 
+def _compiler_options() -> dict[str, str | bool] | None:
+    """For long compilations: XLA times its candidates, without comparing what they compute."""
+    return {"xla_gpu_autotune_level": "3"} if jax.default_backend() == "gpu" else None
+
+
 class Programs:
     """Compiles what a run calls (not what evaluates), and makes its first state.
 
@@ -85,7 +90,10 @@ class Programs:
         pool = ThreadPoolExecutor(1)
         try:
             own = self._own().items()
-            begun = {name: pool.submit(lower(learner).compile) for name, lower in own}
+            begun = {
+                name: pool.submit(lower(learner).compile, compiler_options=_compiler_options())
+                for name, lower in own
+            }
             others = [pool.submit(one.compile) for one in acting(learner.variables, self._replay)]
             compiled = {name: one.result() for name, one in begun.items()}
             return compiled, [one.result() for one in others]

@@ -52,7 +52,10 @@ def finished_run(folder, seed=0, scores=(100.0, 300.0), game="Alien", agent="dez
     }
     (folder / "result.json").write_text(json.dumps(result))
     (folder / "config.json").write_text(json.dumps({"env": f"atari:{game}", "seed": seed}))
-    lines = [{"interactions": 10_000, "evaluation/score": 50.0}, {"interactions": 11_000}]
+    lines = [
+        {"interactions": 10_000, "evaluation/score": 50.0},
+        {"interactions": 11_000, "selfplay/score": 40.0},
+    ]
     (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     return folder
 
@@ -72,6 +75,7 @@ def test_from_runs_to_the_page(tmp_path, capsys):
     assert set(KEYS) <= set(first)
     assert first["wall_seconds"] == 960.0
     assert first["curve"] == [[10_000, 50.0], [130_011, 150.0]]
+    assert first["selfplay"] == [[11_000, 40.0]]
     assert main(["results", "table", str(records), "--out", str(page)]) == 0
     rows = [line for line in page.read_text().splitlines() if line.startswith("| Alien")]
     assert len(rows) == 2

@@ -52,7 +52,7 @@ class Traced(NamedTuple):
 
     program: Any
 
-    def compile(self):
+    def compile(self, compiler_options=None):
         return self.program
 
 

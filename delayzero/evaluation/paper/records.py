@@ -31,6 +31,7 @@ def record_of(run: Path) -> dict[str, Any]:
     config = read_json(run / "config.json", "put it back", ("env",))
     spent = dict(result["seconds"])
     on_the_way = spent.pop("evaluating", 0.0)
+    curve = read_curve(run / "metrics.jsonl", run.name)
     versions = result["versions"]
     return {
         "game": result["env"].partition(":")[2] or result["env"],
@@ -43,7 +44,8 @@ def record_of(run: Path) -> dict[str, Any]:
         "seconds": {**spent, "compiling": result["compile_seconds"]},
         "evaluate_seconds": {"on_the_way": on_the_way, "final": result["evaluate_seconds"]},
         "scores": result["scores"],
-        "curve": read_curve(run / "metrics.jsonl", run.name).evaluations,
+        "curve": curve.evaluations,
+        "selfplay": curve.selfplay,
         "prediction": result["prediction"],
         "config": config,
         "commit": versions["commit"],
