@@ -14,6 +14,7 @@ import functools
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import jax
@@ -54,6 +55,7 @@ class Slice:
         self.learner = self.programs.first_learner()
         self.replay = self.programs.first_replay()
         self.collector.begin()
+        self._thread = ThreadPoolExecutor(1)
         self.key, self.position = jax.random.key(0), jnp.int32(0)
         self.play()
         jax.block_until_ready(self.replay.length)
@@ -65,6 +67,15 @@ class Slice:
         """A round of self-play."""
         variables, updates = self.learner.variables, int(self.learner.updates)
         self.replay, _ = self.collector.collect(variables, self.replay, updates)
+        return self.replay.length
+
+    def play_beside(self, updates: int) -> Any:
+        """A round of self-play while so many updates are made, as with ``--overlap True``."""
+        variables = jax.tree.map(jnp.copy, self.learner.variables)
+        made = self._thread.submit(lambda: jax.block_until_ready(self.update(updates)))
+        played = self.collector.play(variables, 0)
+        made.result()
+        self.replay = self.collector.store(self.replay, played)
         return self.replay.length
 
     def update(self, count: int) -> Any:
@@ -107,7 +118,11 @@ def main() -> None:
         sys.exit(f"budget: a run that learns, of {REPEATS + 2} rounds or more, can be projected")
     piece = Slice(config)
     share = max(1, round(config.update_ratio * config.rows * config.envs))
-    play, update = seconds(piece.play), seconds(lambda: piece.update(share)) / share
+    update = seconds(lambda: piece.update(share)) / share
+    if config.overlap:
+        play = seconds(lambda: piece.play_beside(share)) - share * update
+    else:
+        play = seconds(piece.play)
     split = {
         "compiling": piece.compile_seconds,
         "playing": config.interactions / config.envs / config.rows * play,

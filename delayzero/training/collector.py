@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -30,6 +30,18 @@ from delayzero.training.system import (
     run_key,
     run_seed,
 )
+
+
+class Played(NamedTuple):
+    """The rows of a round, before they are stored."""
+
+    steps: list[Step]
+    endings: list[Ending]
+    """Episodes that ended."""
+    variables: Any
+    """The model's, with which they were played."""
+    updates: int
+    """That the variables have had."""
 
 
 class Collector:
@@ -87,51 +99,55 @@ class Collector:
         rows = (frames, happened, decisions, (found,) * count)
         yield self._append.lower(replay, *rows, variables, self._search_key, jnp.int32(0))
 
-    def collect(self, variables: Any, replay: Replay, updates: int) -> tuple[Replay, list[Ending]]:
-        """Play the rows of one round, or what is left of the budget, and store them.
+    def play(self, variables: Any, updates: int) -> Played:
+        """Play the rows of one round, or what is left of the budget.
 
         Args:
             variables: The model's.
-            replay: Where to store.
             updates: That the variables have had.
-
-        Returns:
-            The replay, and the episodes that ended.
         """
         config = self._system.config
         left = config.interactions - self.interactions
         count = min(config.rows, -(-left // config.envs))
         progress = updates / max(1, config.total_updates - config.tail_updates)
-        rows: list[Step] = []
-        finished: list[Ending] = []
+        played = Played([], [], variables, updates)
         for _ in range(count):
             at_random = self.interactions < config.random_interactions
             step, endings = self._player.step(variables, progress=progress, at_random=at_random)
-            rows.append(step)
-            finished += endings
+            played.steps.append(step)
+            played.endings.extend(endings)
             self.interactions += int(np.sum(~step.final))
+        return played
+
+    def store(self, replay: Replay, played: Played) -> Replay:
+        """The replay with the rows of a round, and targets for them."""
+        steps = played.steps
         if isinstance(replay.frames, HostFrames):
             jax.block_until_ready(replay.priority)  # nothing may be reading what is overwritten
-            slots = (int(replay.length) + np.arange(count)) % replay.rows
-            replay.frames.write(slots, [row.observation for row in rows])
+            slots = (int(replay.length) + np.arange(len(steps))) % replay.rows
+            replay.frames.write(slots, [step.observation for step in steps])
             frames = None
         else:
-            frames = tuple(row.observation for row in rows)
-        happened, decisions = rows_of(self._system, rows)
-        found = tuple(row.found for row in rows)
-        stored = self._append(
+            frames = tuple(step.observation for step in steps)
+        happened, decisions = rows_of(self._system, steps)
+        stored: Replay = self._append(
             replay,
             frames,
             happened,
             decisions,
-            found,
-            variables,
+            tuple(step.found for step in steps),
+            played.variables,
             self._search_key,
-            jnp.int32(updates),
+            jnp.int32(played.updates),
         )
         if self._audit is not None:
-            _check_rows(self._audit, rows, stored)
-        return stored, finished
+            _check_rows(self._audit, steps, stored)
+        return stored
+
+    def collect(self, variables: Any, replay: Replay, updates: int) -> tuple[Replay, list[Ending]]:
+        """Play a round and store it; the replay, and the episodes that ended."""
+        played = self.play(variables, updates)
+        return self.store(replay, played), played.endings
 
     def state(self) -> dict[str, Any]:
         """Arrays from which :meth:`restore` goes on exactly."""

@@ -53,6 +53,9 @@ class TrainConfig:
     """Environments played side by side."""
     rows: int = 16
     """Steps of all environments between two rounds of learning."""
+    overlap: bool = False
+    """Learn while the next round is played, in a thread: the round then has weights a round older,
+    and nobody waits for the environments."""
     stack: int = 1
     """Frames in an observation."""
     max_steps: int | None = None

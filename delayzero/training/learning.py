@@ -50,6 +50,7 @@ class Learning:
         self.replay: Replay = programs.first_replay()
         self.metrics: dict[str, Any] = {}
         self.times = {"sweeping": 0.0, "updating": 0.0}
+        self._copy = jax.jit(lambda variables: jax.tree.map(jnp.copy, variables))
         self._key = run_key(system.config.seed, STREAM_LEARNING)
         self._sweep_key = run_key(system.config.seed, STREAM_SWEEPS)
         self._position = jnp.zeros((), jnp.int32)
@@ -59,6 +60,10 @@ class Learning:
     def updates(self) -> int:
         """Updates made."""
         return int(self.state.updates)
+
+    def copied_variables(self) -> Any:
+        """What was learned, in a copy: the next updates write over the original."""
+        return self._copy(self.state.variables)
 
     def learn(self, due: int) -> None:
         """Make so many updates, if any, and the sweeps that go with them.

@@ -1,8 +1,9 @@
 """The training loop: play some rows, learn as much as is due, write down what happened.
 
-One process, one thing after the other, an exact ratio of updates to interactions. Randomness comes
-from keys derived from the seed and from counters, so a run is a function of its configuration,
-and a resumed one goes on as if it had never stopped.
+One process, an exact ratio of updates to interactions; one thing after the other, or learning from
+the rounds before while a round is played (``overlap``). Randomness comes from keys derived from the
+seed and from counters, so a run is a function of its configuration, and a resumed one goes on as if
+it had never stopped.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -95,6 +97,7 @@ class Trainer:
         self._programs = Programs(system, _say, self._collector.lowered)
         self._checkpoints = Checkpoints(folder.checkpoints)
         self.learning = Learning(system, self._programs, folder.path, self._checkpoints)
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="learning")
         self._log = MetricsLog(folder.metrics, folder.path / "tensorboard")
         self._evaluator: Evaluator | None = None
         self._foresees = system.kind.has_model and system.config.prediction_rows > 0
@@ -140,7 +143,8 @@ class Trainer:
         return True
 
     def close(self) -> None:
-        """Close files."""
+        """End the thread, and close files."""
+        self._thread.shutdown()
         self._log.close()
         self._checkpoints.close()
         if self._evaluator is not None:
@@ -160,13 +164,14 @@ class Trainer:
         """Play, learn, write down."""
         config, before, done = self._system.config, self._collector.interactions, self._done()
         self._rounds += 1
-        if before < config.interactions:
+        if before < config.interactions and config.overlap:
+            self._play_beside(config.updates_due(before) - self.updates)
+        elif before < config.interactions:
             self._play()
-            due = config.updates_due(self._collector.interactions) - self.updates
+            self.learning.learn(config.updates_due(self._collector.interactions) - self.updates)
         else:
             share = round(config.update_ratio * config.rows * config.envs)
-            due = min(max(1, share), config.total_updates - self.updates)
-        self.learning.learn(due)
+            self.learning.learn(min(max(1, share), config.total_updates - self.updates))
         now = self._collector.interactions
         if now // config.log_every > before // config.log_every or now == before:
             self._write_metrics()
@@ -178,11 +183,22 @@ class Trainer:
 
     def _play(self) -> None:
         begun, learning = time.monotonic(), self.learning
-        learning.replay, finished = self._collector.collect(
+        learning.replay, endings = self._collector.collect(
             learning.state.variables, learning.replay, self.updates
         )
-        self._recent = [*self._recent, *finished][-RECENT:]
+        self._recent = [*self._recent, *endings][-RECENT:]
         self._times["acting"] += time.monotonic() - begun
+
+    def _play_beside(self, due: int) -> None:
+        """Play a round while so many updates are made from the rounds before."""
+        learning, begun = self.learning, time.monotonic() - sum(self.learning.times.values())
+        variables, updates = learning.copied_variables(), self.updates
+        learned = self._thread.submit(learning.learn, due)
+        played = self._collector.play(variables, updates)
+        learned.result()
+        learning.replay = self._collector.store(learning.replay, played)
+        self._recent = [*self._recent, *played.endings][-RECENT:]
+        self._times["acting"] += time.monotonic() - sum(learning.times.values()) - begun
 
     def _write_metrics(self) -> None:
         metrics = {name: np.asarray(value) for name, value in self.learning.metrics.items()}
@@ -238,7 +254,7 @@ class Trainer:
         return self._seconds + time.monotonic() - self._begun
 
     def _spent_on(self) -> dict[str, float]:
-        """Seconds by kind of work."""
+        """Seconds by kind of work; acting is what it takes beyond learning."""
         return {**self._times, **self.learning.times}
 
     def _conclude(self) -> None:

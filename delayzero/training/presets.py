@@ -65,6 +65,7 @@ def atari(config: TrainConfig) -> TrainConfig:
         env="atari:Breakout",
         envs=32,
         rows=8,
+        overlap=True,
         stack=4,
         clip_rewards=True,
         discount=0.997**4,
@@ -75,7 +76,7 @@ def atari(config: TrainConfig) -> TrainConfig:
         log_every=2000,
         evaluate_max_steps=3000,
         search=replace(config.search, dirichlet_fraction=0.25, q_floor=0.1),
-        learner=replace(LearnerConfig(), drop_at=0.7, consistency_steps=3),
+        learner=replace(LearnerConfig(), drop_at=0.7, consistency_steps=2),
         reanalysis=ReanalysisConfig(),
         q=replace(
             config.q, learning_rate=1e-4, target_period=250, epsilon_end=0.001, epsilon_share=0.1
