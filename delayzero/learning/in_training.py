@@ -29,11 +29,6 @@ class InTraining:
         self.variables = {**self.variables, **changed}
         return result
 
-    def as_acting(self, method: str, *inputs: Any) -> Any:
-        """Call a method as outside training, by the running statistics; without a gradient."""
-        variables = jax.lax.stop_gradient(self.variables)
-        return self.model.clone(train=False).apply(variables, *inputs, method=method)
-
     def several(self, method: str, *inputs: Any) -> Any:
         """Call a method for each of several batches, ``[G, B, ...]``, as if one after the other.
 

@@ -43,8 +43,9 @@ def unroll_model(model: InTraining, batch: Batch, horizon: int) -> Unrolled:
 
     The gradient into each imagined latent is halved. The prefix memory starts again from zero
     every ``horizon`` steps. Real latents for the consistency loss get no gradient; they are the
-    stored ones, or encoded in one call with the same weights, as they are when the agent acts.
-    Only the dynamics and the prefix memory run step by step.
+    stored ones, or encoded in one call with the same weights, normalised by their own batch: by the
+    running statistics they lose what they tell apart. Only the dynamics and the prefix memory run
+    step by step.
     """
     steps, queue = batch.action.shape[1], batch.queue
     latents = [model("represent", batch.observation, None if queue is None else queue[:, 0])]
@@ -136,8 +137,8 @@ def _following_latents(model: InTraining, batch: Batch) -> Array:
     if queue is not None:
         queue = queue[:, 1:][:, chosen].swapaxes(0, 1)
         queue = queue.reshape(queue.shape[0] * queue.shape[1], -1)
-    found: Array = model.as_acting("represent_windows", following, chosen, stack, queue)
-    return found
+    found: Array = model("represent_windows", following, chosen, stack, queue)
+    return jax.lax.stop_gradient(found)
 
 
 def _project(model: InTraining, latents: Array, size: int) -> Array:

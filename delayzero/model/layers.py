@@ -207,7 +207,7 @@ class ConvNorm(nn.Module):
             train: Whether to normalise by the batch.
             constants: Of further planes, ``[B, P]``.
             windows: Convolve several parts of the channels, all with this kernel; the result is
-                ``[W * B, ...]`` then. Only outside training.
+                ``[W * B, ...]`` then, one batch to the normalisation.
         """
         channels = x.shape[-1] if windows is None else windows.channels
         planes = 0 if constants is None else constants.shape[-1]
@@ -219,17 +219,16 @@ class ConvNorm(nn.Module):
         kernel = kernel.astype(self.dtype)
         x = x.astype(self.dtype)
         if windows is not None:
-            assert not train, "batch normalisation would mix the windows"
             assert constants is None, "windows have no further planes"
-            offset = offset.astype(self.dtype)
-            return convolve_windows(x, kernel, offset, windows.starts, self.stride)
-        y = convolve(x, kernel[:, :, :channels], self.stride)
+            y = convolve_windows(x, kernel, windows.starts, self.stride)
+        else:
+            y = convolve(x, kernel[:, :, :channels], self.stride)
         if constants is not None:
             y = y + convolve_constants(constants.astype(self.dtype), kernel[:, :, channels:], y)
         return norm(y, train) if train else y + offset.astype(self.dtype)
 
 
-def convolve_windows(x: Array, kernel: Array, offset: Array, starts: Array, stride: int) -> Array:
+def convolve_windows(x: Array, kernel: Array, starts: Array, stride: int) -> Array:
     """Convolutions of parts of an image's channels with one kernel, ``[W * B, ...]``.
 
     One convolution does it, with a kernel for all channels that is zero outside of each part: twice
@@ -239,13 +238,12 @@ def convolve_windows(x: Array, kernel: Array, offset: Array, starts: Array, stri
     Args:
         x: ``[B, H, W, C]``.
         kernel: ``[3, 3, P, F]`` for parts of P channels.
-        offset: Added to all of them, ``[F]``.
         starts: The first channel of each part, ``[W]``.
         stride: Of the convolution.
     """
     room = jnp.zeros((*kernel.shape[:2], x.shape[-1], kernel.shape[-1]), kernel.dtype)
     parts = [jax.lax.dynamic_update_slice(room, kernel, (0, 0, start, 0)) for start in starts]
-    y = convolve(x, jnp.concatenate(parts, axis=-1), stride) + jnp.tile(offset, len(parts))
+    y = convolve(x, jnp.concatenate(parts, axis=-1), stride)
     apart = y.reshape(*y.shape[:3], len(parts), -1)
     return jnp.moveaxis(apart, 3, 0).reshape(-1, *y.shape[1:3], kernel.shape[-1])
 

@@ -77,7 +77,7 @@ class WorldModel(nn.Module):
     def represent_windows(
         self, frames: Array, starts: Array, size: int, queue: Array | None = None
     ) -> Array:
-        """Encode several stacks of the same frames, outside training.
+        """Encode several stacks of the same frames, as one batch.
 
         Args:
             frames: ``[B, F, *shape]``, the oldest first.
@@ -88,7 +88,6 @@ class WorldModel(nn.Module):
         Returns:
             Latents ``[W * B, ...]``.
         """
-        assert not self.train, "batch normalisation would mix the stacks"
         if self.encodes_windows:
             channels = frames.shape[-1]
             windows = Windows(starts * channels, size * channels)

@@ -314,3 +314,24 @@ def test_comparing_some_steps_is_comparing_all_on_average(variables):
     cosines = [float(part[0][1].metrics["consistency/cosine"]) for part in parts]
     assert min(cosines) < float(output.metrics["consistency/cosine"]) < max(cosines)
     assert abs(parts[0][0][0] - parts[1][0][0]) > 1e-4
+
+
+def test_everything_is_normalised_by_its_batch():
+    """By running statistics the real latents lose what they tell apart, and the model learns it."""
+    model, rng = oracle.small_model("conv"), np.random.default_rng(0)
+    batch = make_batch()._replace(
+        observation=rng.random((SAMPLES, STACK, 10, 10, 2)) < 0.3,
+        following=rng.random((SAMPLES, STEPS - 1 + STACK, 10, 10, 2)) < 0.3,
+    )
+    variables = oracle.random_variables(model, batch.observation)
+    config = LearnerConfig(unroll=STEPS)
+
+    @oracle.quick_jit
+    def loss(statistics, batch):
+        found, _ = efficientzero_loss(
+            model, {**variables, "batch_stats": statistics}, batch, config
+        )
+        return found
+
+    other = jax.tree.map(lambda x: 3 * x + 1, variables["batch_stats"])
+    assert loss(other, batch) == loss(variables["batch_stats"], batch)

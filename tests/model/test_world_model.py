@@ -233,6 +233,19 @@ def test_windows_are_stacks(kind):
     assert not np.allclose(stacks[0], stacks[1], atol=1e-3)
 
 
+@pytest.mark.parametrize("kind", ["conv", "atari"])
+def test_windows_are_one_batch_in_training(kind):
+    model, starts = build(kind).clone(train=True), jnp.array([2, 0])
+    frames = observations(kind, batch=2, stack=4)
+    train = partial(model.apply, mutable=["batch_stats"])
+    stacks = jnp.concatenate([frames[:, start : start + 2] for start in (2, 0)])
+    wanted = jax.jit(partial(train, method="represent"))(awake(kind), stacks)
+    windows = jax.jit(partial(train, method="represent_windows"), static_argnums=3)
+    got = windows(awake(kind), frames, starts, 2)
+    for one, other in zip(jax.tree.leaves(got), jax.tree.leaves(wanted), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-4)
+
+
 def test_windows_know_their_queues():
     model = build_model(ModelConfig(dtype="float32"), SHAPES["mlp"], ACTIONS, sees_queue=True)
     frames, starts = observations("mlp", batch=3, stack=4), jnp.array([1, 2, 0, 1])
