@@ -46,6 +46,10 @@ class ModelConfig:
     memory: int = 64
     """conv, mlp: the size of the LSTM of the value prefix (atari: always 512)."""
 
+    scaled: bool = True
+    """atari, conv: scale every latent to [0, 1], as MuZero does and EfficientZero does not: without
+    it a model that is rolled through many actions drifts away. (mlp: normalised by layer.)"""
+
     def __post_init__(self) -> None:
         sizes = ("channels", "head", "latent", "width", "memory")
         check_numbers(self, "model.", {COUNT: ("support",), Bounds(SMALLEST): sizes})
@@ -70,9 +74,11 @@ def build_model(
         ValueError: If the networks can't take such observations.
     """
     model = _environment_model(config, observation_shape, num_actions)
+    of_vectors = _kind(config, tuple(observation_shape)) == "mlp"
+    model = model.clone(scales=config.scaled and not of_vectors)
     if not sees_queue:
         return model
-    norm: NormKind = "layer" if _kind(config, tuple(observation_shape)) == "mlp" else "batch"
+    norm: NormKind = "layer" if of_vectors else "batch"
     return model.clone(queue=QueueFusion(num_actions, norm=norm, dtype=model.dtype))
 
 

@@ -339,6 +339,24 @@ def _gates(module: LSTMInput | LSTM, x: Array, size: int) -> Array:
     return product + bias
 
 
+def scale_to_unit(x: Array) -> Array:
+    """Each of ``[B, ...]`` from its own range to [0, 1]; one that is constant becomes 0."""
+    wide = x.reshape(x.shape[0], -1).astype(jnp.float32)
+    lowest, highest = (_at(wide, find(wide, axis=1)) for find in (jnp.argmin, jnp.argmax))
+    scaled = (wide - lowest) / jnp.maximum(highest - lowest, 1e-5)
+    return scaled.astype(x.dtype).reshape(x.shape)
+
+
+def _at(x: Array, index: Array) -> Array:
+    """The entry of each row ``[B, D]`` at its index, ``[B, 1]``.
+
+    The gradient goes to that entry. That of ``min`` and ``max`` looks for equal numbers, and is NaN
+    where a compiler computes them a second time and rounds otherwise.
+    """
+    chosen = jnp.arange(x.shape[1]) == index[:, None]
+    return jnp.sum(jnp.where(chosen, x, 0), axis=1, keepdims=True)
+
+
 def mean_pool(x: Array) -> Array:
     """Halve an image ``[B, H, W, C]`` by means of 3x3, stride 2; the padding of 1 is counted."""
     padding = ((0, 0), (1, 1), (1, 1), (0, 0))

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from delayzero.model.layers import Memory, Windows
+from delayzero.model.layers import Memory, Windows, scale_to_unit
 from delayzero.model.parts import Prediction, PrefixNet
 from delayzero.model.scalars import Support
 
@@ -41,6 +41,9 @@ class WorldModel(nn.Module):
         support: The support of the value and of the value prefix.
         memory_size: The size H of the memory.
         encodes_windows: Whether the encoder takes :class:`~delayzero.model.layers.Windows` too.
+        scales: Whether every latent, encoded or imagined, is scaled to [0, 1]. Batch normalisation
+            hides it from all losses when imagined latents drift away from encoded ones; outside
+            training, and beyond the steps that are unrolled in it, such a model is lost.
         dtype: Of latents and memory. Parameters and logits are float32.
         train: Whether batch normalisation uses the batch, or the running statistics.
     """
@@ -56,6 +59,7 @@ class WorldModel(nn.Module):
     memory_size: int
     encodes_windows: bool = False
     queue: nn.Module | None = None
+    scales: bool = False
     dtype: Any = jnp.float32
     train: bool = False
 
@@ -111,15 +115,16 @@ class WorldModel(nn.Module):
     def _with_queue(self, latent: Array, queue: Array | None) -> Array:
         """Latents that know of the actions under way, if this model's do."""
         if self.queue is None:
-            return latent
+            return self._in_range(latent)
         assert queue is not None, "this model needs the actions under way"
-        knowing: Array = self.queue(latent, queue, self.train)
-        return knowing
+        return self._in_range(self.queue(latent, queue, self.train))
+
+    def _in_range(self, latent: Array) -> Array:
+        return scale_to_unit(latent) if self.scales else latent
 
     def step(self, latent: Array, action: Array) -> Array:
         """The next latents after the actions ``[B]``."""
-        following: Array = self.dynamics(latent, action, self.train)
-        return following
+        return self._in_range(self.dynamics(latent, action, self.train))
 
     def value_prefix(self, latent: Array, memory: Memory) -> tuple[Array, Memory]:
         """The logits ``[B, bins]`` of the value prefix up to these latents, and the next memory."""

@@ -17,6 +17,7 @@ from delayzero.model.layers import (
     convolve_constants,
     convolve_in_blocks,
     mean_pool,
+    scale_to_unit,
 )
 
 KEY = jax.random.key(0, impl="unsafe_rbg")  # the fastest to compile
@@ -192,3 +193,23 @@ def test_residual_block_adds_its_input_or_a_convolution_of_it():
     assert {name for name in variables["params"] if name.startswith("Conv")} == {
         "ConvNorm_0", "ConvNorm_1", "Conv_0",
     }  # fmt: skip
+
+
+def test_the_gradient_of_scaling_is_that_of_its_formula():
+    x = jnp.asarray(np.random.default_rng(0).normal(size=(3, 2, 4)))
+
+    def by_formula(x):
+        flat = x.reshape(3, -1)
+        lowest, highest = flat.min(1, keepdims=True), flat.max(1, keepdims=True)
+        return ((flat - lowest) / (highest - lowest)).reshape(x.shape)
+
+    weight = jnp.asarray(np.random.default_rng(1).normal(size=x.shape))
+    got, wanted = (
+        jax.value_and_grad(lambda x, f=f: jnp.sum(weight * f(x)))(x)
+        for f in (scale_to_unit, by_formula)
+    )
+    np.testing.assert_allclose(got[0], wanted[0], rtol=1e-6)
+    np.testing.assert_allclose(got[1], wanted[1], atol=1e-6)
+    flat = jax.grad(lambda x: jnp.sum(scale_to_unit(x) ** 2))(jnp.ones((2, 3)))
+    assert np.isfinite(flat).all()
+    assert not scale_to_unit(jnp.ones((2, 3))).any()

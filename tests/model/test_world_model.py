@@ -260,3 +260,31 @@ def test_windows_know_their_queues():
         wanted = run(variables, frames[:, start : start + 2], queue[own])
         np.testing.assert_allclose(got[own], wanted, atol=1e-5)
     assert not np.allclose(got[:3], got[9:], atol=1e-3), "the same frames, other queues"
+
+
+@pytest.mark.parametrize("kind", ["conv", "atari"])
+def test_latents_of_images_stay_in_range_however_far_they_are_rolled(kind):
+    shown = observations(kind)
+
+    @partial(jax.jit, static_argnums=0)
+    def rolled(model, variables):
+        bound = model.bind(variables)
+        latent = bound.represent(shown)
+        steps = [latent := bound.step(latent, actions()) for _ in range(3)]
+        return jnp.stack([bound.represent(shown), *steps])
+
+    model = build(kind)
+    latents = np.asarray(rolled(model, awake(kind))).reshape(4, 3, -1)
+    np.testing.assert_allclose(latents.min(-1), 0, atol=1e-6)
+    np.testing.assert_allclose(latents.max(-1), 1, atol=1e-6)
+    assert latents.std(axis=1).max() > 0.01, "samples are scaled apart from each other"
+    free = np.asarray(rolled(model.clone(scales=False), awake(kind)))
+    lowest, highest = (f(free[0].reshape(3, -1), axis=1) for f in (np.min, np.max))
+    by_hand = (free[0].reshape(3, -1) - lowest[:, None]) / (highest - lowest)[:, None]
+    np.testing.assert_allclose(latents[0], by_hand, atol=1e-5)
+    assert free.max() > 1.2
+
+
+def test_vectors_are_normalised_by_layer_and_not_scaled():
+    assert not build("mlp").scales
+    assert not build_model(ModelConfig(scaled=False), SHAPES["conv"], ACTIONS).scales
