@@ -35,13 +35,6 @@ REPEATS = 6
 """Timed calls of each kind."""
 
 
-def mean_stored(config: TrainConfig) -> float:
-    """Positions that the replay holds, on average over the updates of a whole run."""
-    playing = config.total_updates - config.tail_updates
-    grown = playing * (config.random_interactions + config.interactions) / 2
-    return (grown + config.tail_updates * config.interactions) / config.total_updates
-
-
 class Slice:
     """The parts of a run, ready to be timed."""
 
@@ -92,11 +85,6 @@ class Slice:
         )
         return self.position
 
-    def encode(self) -> Any:
-        """The latents of everything that is stored."""
-        self.replay = self.programs.encode(self.learner, self.replay)
-        return self.replay.length
-
 
 def seconds(call: Callable[[], Any]) -> float:
     """The mean time of a call, after one that does not count."""
@@ -134,12 +122,6 @@ def main() -> None:
         searched = config.total_updates * config.reanalysis.positions_per_update
         split["sweeping"] = searched / piece.system.sweep_roots * sweep
         figures["sweep_milliseconds"] = sweep * 1e3
-    period = config.learner.latent_period
-    if piece.programs.encode is not None and period is not None:
-        stored = float(piece.replay.length) * config.envs
-        encode = seconds(piece.encode) / stored
-        split["encoding"] = mean_stored(config) * config.total_updates / period * encode
-        figures["encode_milliseconds"] = encode * piece.system.sweep_roots * 1e3
     stats = jax.devices()[0].memory_stats() or {}
     report(
         "budget",

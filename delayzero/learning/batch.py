@@ -14,7 +14,6 @@ from delayzero.replay import (
     Replay,
     Sample,
     Targets,
-    latents_at,
     queues_at,
     stacked_frames,
     window_slots,
@@ -26,9 +25,8 @@ class Batch(NamedTuple):
 
     observation: Array
     """The stack at each position, ``[B, S, ...]``."""
-    following: Array | None
-    """The frames of the stacks after it, in order, ``[B, K - 1 + S, ...]``; None if there are
-    stored latents."""
+    following: Array
+    """The frames of the stacks after it, in order, ``[B, K - 1 + S, ...]``."""
     action: Array
     """``[B, K]``."""
     policy: Array
@@ -45,8 +43,6 @@ class Batch(NamedTuple):
     """Updates since the targets at each position were made, ``[B]``."""
     compared: Array | None = None
     """After which unrolled steps consistency is measured, ``[C]`` from 0 on; None: after all."""
-    latent: Array | None = None
-    """The stored latents of the states after the first, ``[B, K, ...]``, if they are kept."""
     queue: Array | None = None
     """For a model that sees them: the actions under way at each state, ``[B, K + 1, M]``."""
 
@@ -81,14 +77,12 @@ def assemble(
     unroll, window = config.unroll, config.window
     slots, envs = window_slots(replay, sample, window)
     happened = jax.tree.map(lambda field: field[slots, envs], replay.transitions)
-    latent = latents_at(replay, slots[:, 1 : unroll + 1], envs[:, 1 : unroll + 1])
-    further = unroll if latent is None else 0
     frames = stacked_frames(
         replay,
-        sample.times + further,
+        sample.times + unroll,
         sample.envs,
         replay.start[slots[:, 0], envs[:, 0]],
-        stack + further,
+        stack + unroll,
     )
     alive = alive_steps(happened.terminated, happened.truncated, unroll)
     age = (replay.length - sample.times) * replay.num_envs
@@ -107,7 +101,7 @@ def assemble(
         value = jnp.where(old[:, None] & alive, targets.search_value[:, : unroll + 1], value)
     return Batch(
         observation=frames[:, :stack],
-        following=frames[:, 1:] if latent is None else None,
+        following=frames[:, 1:],
         action=happened.action[:, :unroll],
         policy=targets.policy[:, : unroll + 1],
         value=value,
@@ -115,6 +109,5 @@ def assemble(
         alive=alive,
         weight=sample.weights,
         age=updates - targets.made_at[:, 0],
-        latent=latent,
         queue=queues_at(replay, slots, envs)[:, : unroll + 1],
     )

@@ -39,9 +39,6 @@ class LearnerConfig:
     consistency_steps: int | None = None
     """Unrolled steps, drawn anew for each update, after which imagined states are compared with
     real ones; the loss is scaled up to all. None, or more than there are: all of them."""
-    latent_period: int | None = None
-    """Updates between encodings of all stored observations, which the consistency loss compares
-    imagined states with. None: they are encoded in each update, from images changed anew."""
     augment: bool | None = None
     """Shift and scale images randomly; by itself for pixels (uint8) alone."""
     optimiser: Literal["sgd", "adam"] = "sgd"
@@ -67,7 +64,7 @@ class LearnerConfig:
             {
                 COUNT: (
                     *("batch_size", "unroll", "td_steps", "td_age", "prefix_horizon"),
-                    *("warmup", "target_period", "latent_period", "consistency_steps"),
+                    *("warmup", "target_period", "consistency_steps"),
                 ),
                 POSITIVE: ("learning_rate", "clip_norm"),
                 NOT_NEGATIVE: (

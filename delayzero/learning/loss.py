@@ -42,10 +42,9 @@ def unroll_model(model: InTraining, batch: Batch, horizon: int) -> Unrolled:
     """Roll the model through the actions of a batch, and predict at every state.
 
     The gradient into each imagined latent is halved. The prefix memory starts again from zero
-    every ``horizon`` steps. Real latents for the consistency loss get no gradient; they are the
-    stored ones, or encoded in one call with the same weights, normalised by their own batch: by the
-    running statistics they lose what they tell apart. Only the dynamics and the prefix memory run
-    step by step.
+    every ``horizon`` steps. Real latents for the consistency loss get no gradient; they are encoded
+    in one call with the same weights, normalised by their own batch: by the running statistics they
+    would lose what they tell apart. Only the dynamics and the prefix memory run step by step.
     """
     steps, queue = batch.action.shape[1], batch.queue
     latents = [model("represent", batch.observation, None if queue is None else queue[:, 0])]
@@ -128,11 +127,7 @@ def _following_latents(model: InTraining, batch: Batch) -> Array:
     """The real latents at the states that are compared, ``[C * B, ...]``."""
     steps = batch.action.shape[1]
     chosen = jnp.arange(steps) if batch.compared is None else batch.compared
-    if batch.latent is not None:
-        latents = batch.latent[:, chosen].swapaxes(0, 1)
-        return latents.reshape(-1, *latents.shape[2:])
     following, stack = batch.following, batch.observation.shape[1]
-    assert following is not None, "a batch has stored latents, or frames to encode"
     queue = batch.queue
     if queue is not None:
         queue = queue[:, 1:][:, chosen].swapaxes(0, 1)

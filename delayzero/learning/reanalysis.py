@@ -9,7 +9,6 @@ import jax.numpy as jnp
 from jax import Array
 
 from delayzero.learning.config import LearnerConfig
-from delayzero.model import WorldModel
 from delayzero.planning import Planner, SearchResult
 from delayzero.replay import (
     Replay,
@@ -104,42 +103,6 @@ def newest_places(replay: Replay, count: int) -> tuple[Array, Array]:
     return slots, jnp.tile(jnp.arange(replay.num_envs, dtype=jnp.int32), count)
 
 
-def encoded(
-    model: WorldModel, variables: Any, replay: Replay, slots: Array, envs: Array, *, stack: int
-) -> Array:
-    """The latents of stored observations, ``[B, ...]``."""
-    times = row_times(replay)[slots]
-    observation = stacked_frames(replay, times, envs, replay.start[slots, envs], stack)
-    return model.bind(variables).represent(observation, queues_at(replay, slots, envs))
-
-
-def with_newest_encoded(
-    model: WorldModel, variables: Any, replay: Replay, count: int, *, stack: int
-) -> Replay:
-    """The replay with latents for its newest ``count`` rows."""
-    assert not isinstance(replay.latents, tuple), "this replay keeps no latents"
-    slots, envs = newest_places(replay, count)
-    new = encoded(model, variables, replay, slots, envs, stack=stack)
-    return replay._replace(latents=replay.latents.at[slots, envs].set(new))
-
-
-def with_all_encoded(
-    model: WorldModel, variables: Any, replay: Replay, *, roots: int, stack: int
-) -> Replay:
-    """The replay with the latents of everything that is stored, ``roots`` at a time."""
-    assert not isinstance(replay.latents, tuple), "this replay keeps no latents"
-    stored = jnp.minimum(replay.length, replay.rows) * replay.num_envs
-
-    def chunk(i: Array, latents: Array) -> Array:
-        # The last chunk begins again from the first position: the same latents once more.
-        places = (i * roots + jnp.arange(roots, dtype=jnp.int32)) % stored
-        slots, envs = places // replay.num_envs, places % replay.num_envs
-        new = encoded(model, variables, replay, slots, envs, stack=stack)
-        return latents.at[slots, envs].set(new)
-
-    return replay._replace(latents=jax.lax.fori_loop(0, -(-stored // roots), chunk, replay.latents))
-
-
 def searched(
     planner: Planner,
     variables: Any,
@@ -152,7 +115,10 @@ def searched(
     updates: Array,
 ) -> Targets:
     """What a search finds at stored positions, ``[B, ...]``."""
-    latent = encoded(planner.model, variables, replay, slots, envs, stack=stack)
+    times = row_times(replay)[slots]
+    observation = stacked_frames(replay, times, envs, replay.start[slots, envs], stack)
+    model = planner.model.bind(variables)
+    latent = model.represent(observation, queues_at(replay, slots, envs))
     return targets_of(planner.search(variables, key, latent, explore=True), updates)
 
 

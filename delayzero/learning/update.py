@@ -141,11 +141,11 @@ class Learner:
         if not self.augment:
             return batch
         first_key, following_key = jax.random.split(key)
-        dtype, following = self.planner.model.dtype, batch.following
-        if following is not None:
-            following = augmented(following_key, following, dtype)
-        observation = augmented(first_key, batch.observation, dtype)
-        return batch._replace(observation=observation, following=following)
+        dtype = self.planner.model.dtype
+        return batch._replace(
+            observation=augmented(first_key, batch.observation, dtype),
+            following=augmented(following_key, batch.following, dtype),
+        )
 
     def compared(self, key: Array) -> Array | None:
         """The unrolled steps after which an update measures consistency, see :class:`Batch`."""

@@ -107,8 +107,6 @@ class Replay(NamedTuple):
     """``[R, N]``."""
     length: Array
     """Rows ever appended, ``[]``."""
-    latents: Array | tuple[()] = ()
-    """For learners that want them: the observations' latent states, ``[R, N, ...]``."""
 
     @property
     def rows(self) -> int:
@@ -129,7 +127,6 @@ def create(
     num_actions: int,
     *,
     queue: int = 0,
-    latent: jax.ShapeDtypeStruct | None = None,
     host_frames: bool = False,
 ) -> Replay:
     """An empty replay.
@@ -141,7 +138,6 @@ def create(
         dtype: Of one observation.
         num_actions: Of the policy.
         queue: The length of the queues that the agent sees.
-        latent: Of one latent state, if they are kept.
         host_frames: Keep the frames in the host's memory.
     """
     grid = (rows, num_envs)
@@ -173,7 +169,6 @@ def create(
         start=counts(),
         priority=jnp.ones(grid, jnp.float32),
         length=jnp.zeros((), jnp.int32),
-        latents=() if latent is None else jnp.zeros((*grid, *latent.shape), latent.dtype),
     )
 
 
@@ -188,8 +183,6 @@ def append(
     stack: int = 1,
 ) -> Replay:
     """Store ``T`` further rows; they get the largest priority of those that can be sampled.
-
-    Their latents, if those are kept, stay to be made.
 
     Args:
         replay: The replay.
@@ -229,7 +222,6 @@ def append(
         start=put(replay.start, start),
         priority=put(replay.priority, jnp.broadcast_to(top, start.shape)),
         length=replay.length + count,
-        latents=replay.latents,
     )
 
 
@@ -297,11 +289,6 @@ def queues_at(replay: Replay, slots: Array, envs: Array) -> Array:
     if isinstance(replay.decisions.queue, tuple):
         return jnp.zeros((*slots.shape, 0), jnp.int16)
     return replay.decisions.queue[slots, envs]
-
-
-def latents_at(replay: Replay, slots: Array, envs: Array) -> Array | None:
-    """The latents of rows' observations; None if they are not kept."""
-    return None if isinstance(replay.latents, tuple) else replay.latents[slots, envs]
 
 
 def arrays_of(replay: Replay, *, frames: bool = True) -> Any:

@@ -17,7 +17,6 @@ from delayzero.agents import Ending, Step
 from delayzero.agents.audit import Audit
 from delayzero.learning.reanalysis import (
     targets_of,
-    with_newest_encoded,
     with_newest_searched,
 )
 from delayzero.planning import SearchResult
@@ -219,18 +218,14 @@ def _append_rows(
     replay = append(
         replay, whole, rows, stacked, decisions, ahead=system.learner.window, stack=config.stack
     )
-    count, stack = len(found), config.stack
-    if system.latent is not None:
-        model = system.planner.model
-        replay = with_newest_encoded(model, variables, replay, count, stack=stack)
     if system.searches_again:
         replay = with_newest_searched(
             system.planner,
             variables,
             jax.random.fold_in(key, replay.length),
             replay,
-            count,
-            stack=stack,
+            len(found),
+            stack=config.stack,
             updates=updates,
         )
     return replay

@@ -81,12 +81,8 @@ class Learning:
             self.state, self.replay, self._key, jnp.int32(due)
         )
         failed = int(self.state.failed)
-        updated = time.monotonic()
-        if self._latents_due(due):
-            self.replay = self._programs.encode(self.state, self.replay)
-            jax.block_until_ready(self.replay.latents)
-        self.times["sweeping"] += swept - begun + time.monotonic() - updated
-        self.times["updating"] += updated - swept
+        self.times["sweeping"] += swept - begun
+        self.times["updating"] += time.monotonic() - swept
         if failed != NEVER:
             self._explain_failure(failed)
 
@@ -121,13 +117,6 @@ class Learning:
             self.state, self.replay, key, self._position, jnp.int32(count)
         )
         jax.block_until_ready(self._position)
-
-    def _latents_due(self, made: int) -> bool:
-        """Whether the replay's latents are to be encoded again after so many new updates."""
-        period, now = self._system.config.learner.latent_period, self.updates
-        if self._programs.encode is None or period is None:
-            return False
-        return now // period > (now - made) // period
 
     def _explain_failure(self, update: int) -> None:
         place = self._folder / f"failed-batch-{update}.npz"

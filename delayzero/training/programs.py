@@ -13,7 +13,7 @@ from jax import Array
 from jax.stages import Lowered
 
 from delayzero.learning import Learner, LearnerState
-from delayzero.learning.reanalysis import sweep, with_all_encoded
+from delayzero.learning.reanalysis import sweep
 from delayzero.replay import Replay, create
 from delayzero.training.memory import (
     allowed_bytes,
@@ -37,7 +37,6 @@ class Programs:
     Attributes:
         update: ``(learner, replay, key, count) -> (learner, replay, metrics)``; None without.
         sweep: ``(learner, replay, key, position, count) -> (replay, position)``; None without.
-        encode: ``(learner, replay) -> replay`` with the latents of all rows; None if none are kept.
         batch: ``(learner, replay, key) -> (sample, batch)`` of the next update, for a look.
         compile_seconds: What compiling took.
     """
@@ -76,7 +75,6 @@ class Programs:
         check_fits(kept, working, have)
         self.update: Any = compiled.get("update")
         self.sweep: Any = compiled.get("sweep")
-        self.encode: Any = compiled.get("encode")
         self.batch = jax.jit(system.learner.batch)
 
     def _compiled(
@@ -107,8 +105,6 @@ class Programs:
             own["update"] = self._lower_update
             if self._system.sweeps:
                 own["sweep"] = self._lower_sweep
-        if self._system.latent:
-            own["encode"] = self._lower_encode
         return own
 
     def first_learner(self) -> LearnerState:
@@ -135,7 +131,6 @@ class Programs:
             spaces.dtype,
             spaces.num_actions,
             queue=self._system.queue,
-            latent=self._system.latent,
             host_frames=host_frames,
         )
 
@@ -165,17 +160,3 @@ class Programs:
         program = jax.jit(sweep_replay, donate_argnums=1)
         zero = jnp.int32(0)
         return program.lower(learner, self._replay, jax.random.key(0), zero, zero)
-
-    def _lower_encode(self, learner: Any) -> Lowered:
-        system = self._system
-
-        def encode_replay(state: LearnerState, replay: Replay) -> Replay:
-            return with_all_encoded(
-                system.planner.model,
-                state.variables,
-                replay,
-                roots=system.sweep_roots,
-                stack=system.config.stack,
-            )
-
-        return jax.jit(encode_replay, donate_argnums=1).lower(learner, self._replay)

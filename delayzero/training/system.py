@@ -91,20 +91,6 @@ class System:
         return self.kind.rolls and self.config.max_delay > 0 and self.sweeps
 
     @property
-    def latent(self) -> jax.ShapeDtypeStruct | None:
-        """One latent state, if the replay keeps them."""
-        if not self.kind.has_model or self.config.learner.latent_period is None:
-            return None
-        model = self.planner.model
-        stack = jnp.zeros((1, self.config.stack, *self.spaces.shape), self.spaces.dtype)
-        queue = jnp.zeros((1, self.queue), jnp.int32)
-        latent = jax.eval_shape(
-            lambda key: model.init_with_output(key, stack, queue, method="represent")[0],
-            jax.random.key(0),
-        )
-        return jax.ShapeDtypeStruct(latent.shape[1:], latent.dtype)
-
-    @property
     def replay_rows(self) -> int:
         """Slots of the replay.
 

@@ -289,19 +289,6 @@ def test_a_model_that_sees_queues_is_shown_those_of_each_state():
     assert (np.abs(slow(variables, empty) - expected) > 1e-3).any(axis=1).all()
 
 
-def test_stored_latents_are_as_good_as_encoding_them(variables):
-    batch = make_batch()
-    stacks = np.stack([batch.following[:, k : k + STACK] for k in range(STEPS)], axis=1)
-    latent = part["represent"](variables, stacks.reshape(-1, STACK, 3))
-    latent = np.asarray(latent).reshape(SAMPLES, STEPS, -1)
-    expected = loss_and_gradient(variables["params"], batch)
-    got = loss_and_gradient(variables["params"], batch._replace(following=None, latent=latent))
-    pairs = zip(jax.tree.leaves(got), jax.tree.leaves(expected), strict=True)
-    assert all(np.allclose(a, b, rtol=1e-4, atol=1e-6) for a, b in pairs)
-    moved = batch._replace(following=None, latent=np.roll(latent, 1, axis=1))
-    assert abs(loss_and_gradient(variables["params"], moved)[0][0] - expected[0][0]) > 1e-4
-
-
 def test_comparing_some_steps_is_comparing_all_on_average(variables):
     batch = make_batch()
     (total, output), whole = loss_and_gradient(variables["params"], batch)

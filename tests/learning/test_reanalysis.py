@@ -6,8 +6,6 @@ import pytest
 from delayzero.learning.reanalysis import (
     searched_windows,
     sweep,
-    with_all_encoded,
-    with_newest_encoded,
 )
 from delayzero.planning import Planner
 from delayzero.replay import Sample
@@ -76,33 +74,6 @@ def test_sweep_passes_every_position_in_turn(name, variables):
             new, old = (np.asarray(x).reshape(ROWS * ENVS, -1)[others] for x in (new, old))
             assert np.array_equal(new, old)
     assert np.array_equal(np.bincount(visits), np.full(stored, ROOTS))
-
-
-@pytest.mark.parametrize("name", LENGTHS)
-@pytest.mark.parametrize("newest", [None, 3])
-def test_latents_are_those_of_each_row(name, newest, variables):
-    length = LENGTHS[name]
-    history, replay = replay_of(length)
-    replay = replay._replace(latents=jnp.full((ROWS, ENVS, 8), 99.0))
-    if newest is None:
-        encode = lambda v, r: with_all_encoded(PLANNER.model, v, r, roots=ROOTS, stack=STACK)  # noqa: E731
-    else:
-        encode = lambda v, r: with_newest_encoded(PLANNER.model, v, r, newest, stack=STACK)  # noqa: E731
-    filled = oracle.quick_jit(encode)(variables, replay)
-    assert oracle.leaves_equal(filled._replace(latents=0), replay._replace(latents=0))
-    represent = oracle.quick_jit(PLANNER.model.bind(variables).represent)
-    stored = min(length, ROWS)
-    oldest = length - stored + (STACK - 1 if length > ROWS else 0)  # others have lost their stack
-    for time in range(oldest, length):
-        for env in range(ENVS):
-            got = np.asarray(filled.latents[time % ROWS, env])
-            if newest is not None and time < length - newest:
-                assert (got == 99).all()
-            else:
-                expected = represent(stack_of(history, time, env)[None])[0]
-                np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)
-    empty = np.asarray(filled.latents)[stored:]
-    assert (empty == 99).all()
 
 
 @pytest.mark.parametrize("name", LENGTHS)

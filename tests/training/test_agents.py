@@ -1,6 +1,5 @@
 """The agents in the loop: what they store, what they see, and that nothing else differs."""
 
-import functools
 import json
 from dataclasses import replace
 
@@ -11,7 +10,6 @@ import pytest
 from delayzero.agents import AGENTS
 from delayzero.arguments import UsageError
 from delayzero.evaluation.episodes import Evaluator
-from delayzero.learning.reanalysis import with_all_encoded
 from delayzero.model import WorldModel
 from delayzero.planning import Planner
 from delayzero.replay import create
@@ -29,7 +27,6 @@ from .small import (
     equal_trees,
     small,
     stored,
-    trainer,
 )
 from .test_collector import play
 
@@ -60,7 +57,6 @@ def test_without_delay_it_is_efficientzero_bit_for_bit(agent, undelayed, tmp_pat
 @pytest.mark.parametrize("agent", ["dez", "augmented"])
 def test_a_run_under_delay_goes_on_as_if_it_had_never_stopped(agent, tmp_path, monkeypatch):
     config = small(tmp_path / "whole", agent=agent, delay="walk:3")
-    config = replace(config, learner=replace(config.learner, latent_period=8))
     assert loop.train(config, ["test"]).finished
     broken = replace(config, folder=str(tmp_path / "broken"), checkpoint_minutes=1e-9)
     crash_after(monkeypatch, 30)
@@ -68,26 +64,6 @@ def test_a_run_under_delay_goes_on_as_if_it_had_never_stopped(agent, tmp_path, m
         loop.train(broken, ["test"])
     assert loop.train(broken, ["test"]).finished
     assert_same_runs(tmp_path / "whole", tmp_path / "broken")
-
-
-@pytest.mark.slow
-def test_latents_are_encoded_again_when_they_are_due(tmp_path):
-    config = small(tmp_path / "run", agent="dez", delay="walk:3")
-    config = replace(config, learner=replace(config.learner, latent_period=8))
-    run = trainer(config)
-    run.run()
-    system, replay = run._system, run.learning.replay
-    assert run.updates % 8 == 6
-    encode = functools.partial(with_all_encoded, system.planner.model, roots=24, stack=config.stack)
-    newest = jax.jit(encode)(run.learning.state.variables, replay)
-    rows = min(int(replay.length), replay.rows)
-    latents, wanted = (np.asarray(x.latents)[:rows] for x in (replay, newest))
-    assert np.std(latents) > 0.1
-    age = np.abs(latents - wanted).mean()
-    assert 1e-4 < age < np.std(latents), "of weights a few updates old"
-    fresh = small(tmp_path / "other", agent="dez", delay="walk:3")
-    assert build_system(fresh, system.spaces).latent is None
-    run.close()
 
 
 @pytest.mark.parametrize("agent", SEARCHING)
