@@ -49,6 +49,7 @@ class Slice:
         self.replay = self.programs.first_replay()
         self.collector.begin()
         self._thread = ThreadPoolExecutor(1)
+        self._copy = jax.jit(lambda variables: jax.tree.map(jnp.copy, variables))
         self.key, self.position = jax.random.key(0), jnp.int32(0)
         self.play()
         jax.block_until_ready(self.replay.length)
@@ -64,7 +65,7 @@ class Slice:
 
     def play_beside(self, updates: int) -> Any:
         """A round of self-play while so many updates are made, as with ``--overlap True``."""
-        variables = jax.tree.map(jnp.copy, self.learner.variables)
+        variables = self._copy(self.learner.variables)
         made = self._thread.submit(lambda: jax.block_until_ready(self.update(updates)))
         played = self.collector.play(variables, 0)
         made.result()
@@ -108,7 +109,7 @@ def main() -> None:
     share = max(1, round(config.update_ratio * config.rows * config.envs))
     update = seconds(lambda: piece.update(share)) / share
     if config.overlap:
-        play = seconds(lambda: piece.play_beside(share)) - share * update
+        play = max(0.0, seconds(lambda: piece.play_beside(share)) - share * update)
     else:
         play = seconds(piece.play)
     split = {

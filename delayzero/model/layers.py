@@ -342,19 +342,26 @@ def _gates(module: LSTMInput | LSTM, x: Array, size: int) -> Array:
 def scale_to_unit(x: Array) -> Array:
     """Each of ``[B, ...]`` from its own range to [0, 1]; one that is constant becomes 0."""
     wide = x.reshape(x.shape[0], -1).astype(jnp.float32)
-    lowest, highest = (_at(wide, find(wide, axis=1)) for find in (jnp.argmin, jnp.argmax))
+    lowest, highest = -_highest(-wide), _highest(wide)
     scaled = (wide - lowest) / jnp.maximum(highest - lowest, 1e-5)
     return scaled.astype(x.dtype).reshape(x.shape)
 
 
-def _at(x: Array, index: Array) -> Array:
-    """The entry of each row ``[B, D]`` at its index, ``[B, 1]``.
+@jax.custom_jvp
+def _highest(x: Array) -> Array:
+    """The largest entry of each row ``[B, D]``, ``[B, 1]``.
 
-    The gradient goes to that entry. That of ``min`` and ``max`` looks for equal numbers, and is NaN
-    where a compiler computes them a second time and rounds otherwise.
+    Its gradient goes to one entry. That of ``max`` looks for all that are equal to the largest, and
+    is NaN where a compiler computes them a second time and rounds otherwise.
     """
-    chosen = jnp.arange(x.shape[1]) == index[:, None]
-    return jnp.sum(jnp.where(chosen, x, 0), axis=1, keepdims=True)
+    return jnp.max(x, axis=1, keepdims=True)
+
+
+@_highest.defjvp
+def _highest_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+    (x,), (change,) = primals, tangents
+    chosen = jnp.arange(x.shape[1]) == jnp.argmax(x, axis=1)[:, None]
+    return _highest(x), jnp.sum(jnp.where(chosen, change, 0), axis=1, keepdims=True)
 
 
 def mean_pool(x: Array) -> Array:

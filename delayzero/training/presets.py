@@ -92,6 +92,7 @@ def atari_paper(config: TrainConfig) -> TrainConfig:
         delay="walk:15",
         envs=4,
         rows=8,
+        overlap=False,
         model=replace(base.model, scaled=False),
         search=replace(
             base.search, method="puct", simulations=50, dirichlet_fraction=None, q_floor=0.01

@@ -71,8 +71,13 @@ class Programs:
         begun = time.monotonic()
         compiled, further = self._compiled(learner, acting)
         self.compile_seconds = time.monotonic() - begun
-        working = max(map(working_bytes, [*compiled.values(), *further]), default=0)
-        check_fits(kept, working, have)
+        learning, playing = (
+            max(map(working_bytes, found), default=0) for found in (compiled.values(), further)
+        )
+        if system.config.overlap:  # both at once, and self-play has weights of its own
+            check_fits(kept + tree_bytes(learner.variables), learning + playing, have)
+        else:
+            check_fits(kept, max(learning, playing), have)
         self.update: Any = compiled.get("update")
         self.sweep: Any = compiled.get("sweep")
         self.batch = jax.jit(system.learner.batch)

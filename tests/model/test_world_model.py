@@ -233,15 +233,14 @@ def test_windows_are_stacks(kind):
     assert not np.allclose(stacks[0], stacks[1], atol=1e-3)
 
 
-@pytest.mark.parametrize("kind", ["conv", "atari"])
-def test_windows_are_one_batch_in_training(kind):
-    model, starts = build(kind).clone(train=True), jnp.array([2, 0])
-    frames = observations(kind, batch=2, stack=4)
+def test_windows_are_one_batch_in_training():
+    model, starts = build("atari").clone(train=True), jnp.array([2, 0])
+    frames = observations("atari", batch=2, stack=4)
     train = partial(model.apply, mutable=["batch_stats"])
     stacks = jnp.concatenate([frames[:, start : start + 2] for start in (2, 0)])
-    wanted = jax.jit(partial(train, method="represent"))(awake(kind), stacks)
+    wanted = jax.jit(partial(train, method="represent"))(awake("atari"), stacks)
     windows = jax.jit(partial(train, method="represent_windows"), static_argnums=3)
-    got = windows(awake(kind), frames, starts, 2)
+    got = windows(awake("atari"), frames, starts, 2)
     for one, other in zip(jax.tree.leaves(got), jax.tree.leaves(wanted), strict=True):
         np.testing.assert_allclose(one, other, atol=1e-4)
 
@@ -262,7 +261,7 @@ def test_windows_know_their_queues():
     assert not np.allclose(got[:3], got[9:], atol=1e-3), "the same frames, other queues"
 
 
-@pytest.mark.parametrize("kind", ["conv", "atari"])
+@pytest.mark.parametrize("kind", ["conv", pytest.param("atari", marks=pytest.mark.slow)])
 def test_latents_of_images_stay_in_range_however_far_they_are_rolled(kind):
     shown = observations(kind)
 

@@ -33,14 +33,24 @@ def counting():
 
 
 @pytest.mark.parametrize(
-    "bad", [math.nan, pytest.param(math.inf, marks=pytest.mark.slow)], ids=["nan", "inf"]
+    ("bad", "overlap"),
+    [
+        pytest.param(math.nan, False, id="nan"),
+        pytest.param(math.nan, True, id="nan-in-the-thread"),
+        pytest.param(math.inf, False, id="inf", marks=pytest.mark.slow),
+    ],
 )
-def test_a_reward_that_is_not_finite_ends_the_run(bad, counting, tmp_path):
+def test_a_reward_that_is_not_finite_ends_the_run(bad, overlap, counting, tmp_path):
     """Environments 0 to 3 all give it in their 30th step, after learning began."""
     env = counting(bad_step=30, bad_reward=bad)
     folder = tmp_path / "run"
     config = small(
-        folder, env=env, checkpoint_minutes=EVERY_ROUND, max_steps=None, final_max_steps=None
+        folder,
+        env=env,
+        checkpoint_minutes=EVERY_ROUND,
+        max_steps=None,
+        final_max_steps=None,
+        overlap=overlap,
     )
     with pytest.raises(DivergedError, match="not finite") as failed:
         train(config, COMMAND)

@@ -200,16 +200,13 @@ def test_lines_of_rounds_without_updates_are_the_same(tmp_path, monkeypatch):
 
 
 class InTurn:
-    """Instead of a thread: does what it is given when it is given it, or when it is waited for."""
+    """Instead of a thread: does what it is given when it is waited for."""
 
-    def __init__(self, *, at_once):
-        self._at_once = at_once
+    def __init__(self, *_, **__):
+        pass
 
     def submit(self, work, *args):
-        done = functools.cache(functools.partial(work, *args))
-        if self._at_once:
-            done()
-        return SimpleNamespace(result=done)
+        return SimpleNamespace(result=functools.partial(work, *args))
 
     def shutdown(self):
         pass
@@ -217,19 +214,12 @@ class InTurn:
 
 def test_learning_beside_playing_gives_one_run(whole_run, tmp_path, monkeypatch):
     """Whichever is faster, and however often it is interrupted."""
-    beside = small(tmp_path / "beside", overlap=True)
-    assert train(beside, COMMAND).finished
+    assert train(small(tmp_path / "beside", overlap=True), COMMAND).finished
     assert not equal_trees(stored(whole_run, "learner"), stored(tmp_path / "beside", "learner"))
-    for at_once in (True, False):
-        with monkeypatch.context() as patch:
-            patch.setattr(
-                loop,
-                "ThreadPoolExecutor",
-                lambda *_, at_once=at_once, **__: InTurn(at_once=at_once),
-            )
-            config = small(tmp_path / f"in-turn-{at_once}", overlap=True)
-            assert train(config, COMMAND).finished
-        assert_same_runs(tmp_path / "beside", config.folder)
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "ThreadPoolExecutor", InTurn)
+        assert train(small(tmp_path / "in-turn", overlap=True), COMMAND).finished
+    assert_same_runs(tmp_path / "beside", tmp_path / "in-turn")
     config = small(tmp_path / "crashed", overlap=True, checkpoint_minutes=EVERY_ROUND)
     crash_after(monkeypatch, 30)
     with pytest.raises(Crash):
