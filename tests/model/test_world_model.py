@@ -221,7 +221,7 @@ def test_a_bound_model_works_inside_a_scan():
     assert predictions.policy_logits.shape == (4, 3, ACTIONS)
 
 
-@pytest.mark.parametrize("kind", ["mlp", "conv", "atari"])
+@pytest.mark.parametrize("kind", ["mlp", "conv", pytest.param("atari", marks=pytest.mark.slow)])
 def test_windows_are_stacks(kind):
     model, starts = build(kind), jnp.array([2, 0])
     frames = observations(kind, batch=2, stack=4)

@@ -35,7 +35,7 @@ def counting():
 @pytest.mark.parametrize(
     ("bad", "overlap"),
     [
-        pytest.param(math.nan, False, id="nan"),
+        pytest.param(math.nan, False, id="nan", marks=pytest.mark.slow),
         pytest.param(math.nan, True, id="nan-in-the-thread"),
         pytest.param(math.inf, False, id="inf", marks=pytest.mark.slow),
     ],
