@@ -133,7 +133,7 @@ def _following_latents(model: InTraining, batch: Batch) -> Array:
         queue = queue[:, 1:][:, chosen].swapaxes(0, 1)
         queue = queue.reshape(queue.shape[0] * queue.shape[1], -1)
     found: Array = model("represent_windows", following, chosen, stack, queue)
-    return jax.lax.stop_gradient(found)
+    return found
 
 
 def _project(model: InTraining, latents: Array, size: int) -> Array:

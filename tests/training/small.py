@@ -25,17 +25,8 @@ TINY = {"latent": 8, "width": 16, "memory": 8, "support": 10, "channels": 8, "he
 EVERY_ROUND = 1e-9
 """Minutes between checkpoints that come after every round."""
 FREE = (  # what no compiled program knows
-    *(
-        "env",
-        "folder",
-        "seed",
-        "log_every",
-        "checkpoint_minutes",
-        "rows",
-        "final_episodes",
-        "overlap",
-    ),
-    *("max_steps", "evaluate_max_steps", "final_max_steps"),
+    *("env", "folder", "seed", "log_every", "checkpoint_minutes", "rows", "final_episodes"),
+    *("overlap", "max_steps", "evaluate_max_steps", "final_max_steps"),
 )
 
 
