@@ -2,14 +2,20 @@
 
     python benchmarks/budget.py atari --env atari:Asterix --delay walk:15    (a GPU)
     python benchmarks/budget.py cartpole                                     (a CPU)
+    python benchmarks/budget.py atari --env atari:Asterix --delay walk:25 --against constant:0
 
 It takes what ``delayzero train`` takes. Some rounds of self-play and of updates and some chunks of
 a sweep are made by the parts that ``delayzero train`` is made of, with the replay allocated for the
 whole run. The projection counts compiling, and leaves out evaluations.
+
+``--against LAW`` compares with another delay law instead, in one process and in turns, since
+clocks drift: rounds of self-play with their updates, the mean of the ratios of neighbours and its
+standard error. Sweeps and the last updates, which know no delay, would bring it nearer to one.
 """
 
 from __future__ import annotations
 
+import argparse
 import functools
 import sys
 import time
@@ -19,6 +25,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from parts import report
 
 from delayzero.arguments import UsageError
@@ -33,12 +40,17 @@ CHUNKS = 8
 """Chunks of a sweep in one call."""
 REPEATS = 6
 """Timed calls of each kind."""
+PAIRS = 16
+"""Timed rounds under each of two laws."""
 
 
 class Slice:
     """The parts of a run, ready to be timed."""
 
     def __init__(self, config: TrainConfig) -> None:
+        self._overlap = config.overlap
+        self.share = max(1, round(config.update_ratio * config.rows * config.envs))
+        """Updates that go with a round."""
         self._env = Environments.of(config)
         self.system = build_system(config, Spaces.of(self._env.played))
         begun = time.monotonic()
@@ -63,10 +75,13 @@ class Slice:
         self.replay, _ = self.collector.collect(variables, self.replay, updates)
         return self.replay.length
 
-    def play_beside(self, updates: int) -> Any:
-        """A round of self-play while so many updates are made, as with ``--overlap True``."""
+    def round(self) -> Any:
+        """A round of self-play, and beside it or after it the updates that go with it."""
+        if not self._overlap:
+            self.play()
+            return self.update(self.share)
         variables = self._copy(self.learner.variables)
-        made = self._thread.submit(lambda: jax.block_until_ready(self.update(updates)))
+        made = self._thread.submit(lambda: jax.block_until_ready(self.update(self.share)))
         played = self.collector.play(variables, 0)
         made.result()
         self.replay = self.collector.store(self.replay, played)
@@ -96,20 +111,33 @@ def seconds(call: Callable[[], Any]) -> float:
     return (time.monotonic() - begun) / REPEATS
 
 
-def main() -> None:
-    """Measure, project and print."""
-    try:
-        config = read_config(sys.argv[1:])
-    except UsageError as error:
-        sys.exit(f"budget: {error}")
-    rounds = (config.interactions - config.random_interactions) / config.envs / config.rows
-    if not config.total_updates or rounds < REPEATS + 2:
-        sys.exit(f"budget: a run that learns, of {REPEATS + 2} rounds or more, can be projected")
+def compared(config: TrainConfig, other: TrainConfig) -> dict[str, Any]:
+    """Rounds of two configurations that differ in the law, in turns."""
+    pieces = Slice(config), Slice(other)
+    times = np.empty((PAIRS + 1, len(pieces)))
+    for pair in times:
+        for k, piece in enumerate(pieces):
+            begun = time.monotonic()
+            jax.block_until_ready(piece.round())
+            pair[k] = time.monotonic() - begun
+    times = times[1:]  # the first does not count
+    ratios = times[:, 0] / times[:, 1]
+    return {
+        "delay": config.law,
+        "against": other.law,
+        "updates_in_a_round": pieces[0].share,
+        "milliseconds": [round(1e3 * spent, 2) for spent in times.mean(0)],
+        "ratio": round(float(ratios.mean()), 4),
+        "standard_error": round(float(ratios.std(ddof=1) / len(ratios) ** 0.5), 4),
+    }
+
+
+def projected(config: TrainConfig) -> dict[str, Any]:
+    """The whole run's time, and its parts."""
     piece = Slice(config)
-    share = max(1, round(config.update_ratio * config.rows * config.envs))
-    update = seconds(lambda: piece.update(share)) / share
+    update = seconds(lambda: piece.update(piece.share)) / piece.share
     if config.overlap:
-        play = max(0.0, seconds(lambda: piece.play_beside(share)) - share * update)
+        play = max(0.0, seconds(piece.round) - piece.share * update)
     else:
         play = seconds(piece.play)
     split = {
@@ -124,20 +152,36 @@ def main() -> None:
         split["sweeping"] = searched / piece.system.sweep_roots * sweep
         figures["sweep_milliseconds"] = sweep * 1e3
     stats = jax.devices()[0].memory_stats() or {}
-    report(
-        "budget",
-        {
-            "options": sys.argv[1:],
-            "env": config.env,
-            "delay": config.law,
-            "interactions": config.interactions,
-            "updates": config.total_updates,
-            **{name: round(figure, 3) for name, figure in figures.items()},
-            "projected_seconds": {name: round(spent, 1) for name, spent in split.items()},
-            "projected_minutes": round(sum(split.values()) / 60, 2),
-            "peak_gigabytes": round(stats.get("peak_bytes_in_use", 0) / 1e9, 2),
-        },
-    )
+    return {
+        "delay": config.law,
+        "interactions": config.interactions,
+        "updates": config.total_updates,
+        **{name: round(figure, 3) for name, figure in figures.items()},
+        "projected_seconds": {name: round(spent, 1) for name, spent in split.items()},
+        "projected_minutes": round(sum(split.values()) / 60, 2),
+        "peak_gigabytes": round(stats.get("peak_bytes_in_use", 0) / 1e9, 2),
+    }
+
+
+def main() -> None:
+    """Measure, project and print."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--against")
+    own, words = parser.parse_known_args()
+    try:
+        config = read_config(words)
+        rounds = (config.interactions - config.random_interactions) / config.envs / config.rows
+        if not config.total_updates or rounds < REPEATS + 2:
+            sys.exit(
+                f"budget: a run that learns, of {REPEATS + 2} rounds or more, can be projected"
+            )
+        if own.against is None:
+            figures = projected(config)
+        else:
+            figures = compared(config, read_config([*words, "--delay", own.against]))
+    except UsageError as error:
+        sys.exit(f"budget: {error}")
+    report("budget", {"options": sys.argv[1:], "env": config.env, **figures})
 
 
 if __name__ == "__main__":

@@ -86,7 +86,7 @@ class TrainConfig:
     """Steps of 8 environments played at the end to measure how well the model foresees; 0: none,
     and none on the way."""
     log_every: int = 500
-    """Interactions between lines of metrics."""
+    """Interactions between lines of metrics; updates, when all is played."""
     audit: bool = False
     """Check with every step that what ran is what should have run; slow."""
     checkpoint_minutes: float = 5.0

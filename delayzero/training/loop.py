@@ -172,12 +172,12 @@ class Trainer:
         else:
             share = round(config.update_ratio * config.rows * config.envs)
             self.learning.learn(min(max(1, share), config.total_updates - self.updates))
-        now = self._collector.interactions
-        if now // config.log_every > before // config.log_every or now == before:
+        now, now_done = self._collector.interactions, self._done()
+        if now_done // config.log_every > done // config.log_every or self._spent():
             self._write_metrics()
         if config.evaluate_every and now // config.evaluate_every > before // config.evaluate_every:
             self._evaluate_on_the_way()
-        advance(self._done() - done, self._note())
+        advance(now_done - done, self._note())
         if time.monotonic() - self._saved >= 60 * config.checkpoint_minutes:
             self._save()
 
@@ -237,12 +237,12 @@ class Trainer:
                 self._system, config.evaluate_episodes, max_steps=config.evaluate_max_steps
             )
         result = summary(self._evaluator.play(self.learning.state.variables, config.seed))
-        self._times["evaluating"] += time.monotonic() - begun
         values = {f"evaluation/{name}": value for name, value in result.items()}
         if self._foresee is not None:
             key = jax.random.fold_in(self._prediction_key, self.updates)
             quality = self._foresee(self.learning.state.variables, self.learning.replay, key)
             values |= {f"prediction/{name}": curve for name, curve in quality.lists().items()}
+        self._times["evaluating"] += time.monotonic() - begun
         values |= {"updates": self.updates, "seconds": round(self._elapsed(), 3)}
         self._log.write(self._collector.interactions, values)
         _say(
