@@ -5,7 +5,11 @@ import tempfile
 from hypothesis import settings
 
 # Most programs here are small and run a few times: compiling them well takes longer than they do.
-os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+QUICK = (
+    "--xla_backend_optimization_level=0",
+    "--xla_backend_extra_options=xla_cpu_disable_new_fusion_emitters",
+)
+os.environ.setdefault("XLA_FLAGS", " ".join(QUICK))
 
 OWNER = "PYTEST_XDIST_WORKER" not in os.environ
 if OWNER:  # compiled programs, for all processes of these tests and those that they start

@@ -90,7 +90,8 @@ def test_at_random_the_action_alone_is_uniform(agent):
     assert len(counts) == ACTIONS
     assert (np.abs(counts - 200) < 5 * np.sqrt(200)).all()
     assert (np.array(drawn)[:, 0] != np.array(drawn)[:, 1]).any(), "each draws its own"
-    _, decided = calm(variables, stack, frames, first, NONE, jax.random.key(199))
+    # One program for both: two may round apart.
+    _, decided = calm(variables, stack, frames, first, NONE, jax.random.key(199), at_random=False)
     assert len(np.unique(decided.action)) == 1
     for name in ("policy", "value", "network_value", "visits"):
         np.testing.assert_array_equal(getattr(found, name), getattr(decided, name))
