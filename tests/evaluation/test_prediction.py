@@ -18,19 +18,25 @@ from ..training.test_collector import play
 HORIZON = 4
 
 
-@pytest.mark.parametrize("rows", [3, 4, 5])
-def test_without_positions_nothing_is_measured(rows):
-    """A position needs as many rows behind it as the horizon has: one of five has them."""
-    config = small(max_steps=15, rows=1, random_interactions=72, interactions=900)
-    _, replay, *_ = play(config, rows)
-    assert not np.asarray(replay.transitions.final)[:rows].any()
-    system = build_system(config, Spaces.of(make_training_env(config)))
+SHORT = small(max_steps=15, rows=1, random_interactions=72, interactions=900)
+
+
+@pytest.fixture(scope="module")
+def measuring():
+    """The variables of a model, and the compiled measurement of 20 places."""
+    system = build_system(SHORT, Spaces.of(make_training_env(SHORT)))
     variables = stirred(jax.jit(system.first_state)(jax.random.key(0)).variables)
     model = system.planner.model
-    measured = jax.jit(lambda v, r, k: foresight(model, 1, HORIZON, 20, v, r, k))(
-        variables, replay, jax.random.key(7)
-    )
-    lists = measured.lists()
+    return variables, jax.jit(lambda v, r, k: foresight(model, 1, HORIZON, 20, v, r, k))
+
+
+@pytest.mark.parametrize("rows", [3, 4, 5])
+def test_without_positions_nothing_is_measured(rows, measuring):
+    """A position needs as many rows behind it as the horizon has: one of five has them."""
+    _, replay, *_ = play(SHORT, rows)
+    assert not np.asarray(replay.transitions.final)[:rows].any()
+    variables, measure = measuring
+    lists = measure(variables, replay, jax.random.key(7)).lists()
     expected = 20 if rows > HORIZON else 0
     assert lists.pop("positions") == [expected] * HORIZON
     assert len(lists) == 8

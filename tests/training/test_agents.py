@@ -21,7 +21,6 @@ from delayzero.training.weights import load_weights
 
 from .small import (
     Crash,
-    NotCompiled,
     assert_same_runs,
     crash_after,
     equal_trees,
@@ -121,11 +120,24 @@ def trained(tmp_path_factory):
     return folder
 
 
+class Idle:
+    """A run that ends as soon as it begins."""
+
+    def __init__(self, *_):
+        pass
+
+    def run(self):
+        return True
+
+    def close(self):
+        pass
+
+
 @pytest.mark.parametrize(
     ("agent", "told"), [("dez", True), ("oblivious", False), ("delayed-q", False)]
 )
 def test_rolling_further_than_training_is_told(agent, told, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(loop, "Programs", NotCompiled)
+    monkeypatch.setattr(loop, "Trainer", Idle)  # it is told before
     loop.train(small(tmp_path / "run", agent=agent, delay="constant:4"), ["test"])
     assert ("--learner.unroll 4 trains it so far" in capsys.readouterr().err) == told
 
