@@ -51,6 +51,7 @@ def options_of(config):
         *("--replay.priority-exponent", "0.6", "--checkpoint-minutes", str(EVERY_ROUND)),
         *("--model.latent", "8", "--model.width", "16", "--model.memory", "8"),
         *("--model.support", "10", "--model.channels", "8", "--model.head", "8"),
+        *("--prediction-rows", "0"),
     ]
 
 
@@ -214,13 +215,14 @@ class InTurn:
 
 def test_learning_beside_playing_gives_one_run(whole_run, tmp_path, monkeypatch):
     """Whichever is faster, and however often it is interrupted."""
-    assert train(small(tmp_path / "beside", overlap=True), COMMAND).finished
+    config = small(tmp_path / "beside", overlap=True, final_episodes=1, final_max_steps=8)
+    assert train(config, COMMAND).finished
     assert not equal_trees(stored(whole_run, "learner"), stored(tmp_path / "beside", "learner"))
     with monkeypatch.context() as patch:
         patch.setattr(loop, "ThreadPoolExecutor", InTurn)
-        assert train(small(tmp_path / "in-turn", overlap=True), COMMAND).finished
+        assert train(replace(config, folder=str(tmp_path / "in-turn")), COMMAND).finished
     assert_same_runs(tmp_path / "beside", tmp_path / "in-turn")
-    config = small(tmp_path / "crashed", overlap=True, checkpoint_minutes=EVERY_ROUND)
+    config = replace(config, folder=str(tmp_path / "crashed"), checkpoint_minutes=EVERY_ROUND)
     crash_after(monkeypatch, 30)
     with pytest.raises(Crash):
         train(config, COMMAND)
@@ -272,6 +274,8 @@ def atari(folder, **changes):
         agent="random",
         delay="walk:3",
         interactions=260,
+        final_episodes=1,
+        final_max_steps=8,
         **changes,
     )
     return replace(base, model=replace(base.model, kind="mlp"))
@@ -321,7 +325,12 @@ def forgetful(monkeypatch):
 
 def interrupted_forgetful(env, folder, monkeypatch, capsys):
     config = small(
-        folder, env=env, checkpoint_minutes=EVERY_ROUND, max_steps=None, final_max_steps=None
+        folder,
+        env=env,
+        checkpoint_minutes=EVERY_ROUND,
+        max_steps=None,
+        final_episodes=1,
+        final_max_steps=None,
     )
     crash_after(monkeypatch, 33)
     with pytest.raises(Crash):
