@@ -337,8 +337,15 @@ def test_the_audit_reads_the_rows_where_they_are_stored(audited, monkeypatch):
         collector.collect(variables, replay, 0)
 
 
-@pytest.mark.parametrize("host_frames", [False, True])
-@pytest.mark.parametrize("agent", ["dez", "augmented"])
+@pytest.mark.parametrize(
+    ("agent", "host_frames"),
+    [
+        ("dez", True),
+        ("augmented", False),
+        pytest.param("dez", False, marks=pytest.mark.slow),
+        pytest.param("augmented", True, marks=pytest.mark.slow),
+    ],
+)
 def test_everything_is_compiled_before(agent, host_frames, caplog):
     config = small(agent=agent, delay="walk:2", random_interactions=80)
 
