@@ -67,7 +67,7 @@ def test_the_same_seed_gives_the_same_run(whole_run, tmp_path):
 
 
 def test_another_seed_gives_another_run(whole_run, tmp_path):
-    train(small(tmp_path / "other", seed=1), COMMAND)
+    train(small(tmp_path / "other", seed=1, final_episodes=1, final_max_steps=8), COMMAND)
     for part in ("learner", "replay", "collector"):
         assert not equal_trees(stored(whole_run, part), stored(tmp_path / "other", part))
 
@@ -342,7 +342,7 @@ def interrupted_forgetful(env, folder, monkeypatch, capsys):
 
 def test_what_cannot_be_brought_back_is_begun_again(forgetful, tmp_path, monkeypatch, capsys):
     config, at = interrupted_forgetful(forgetful, tmp_path / "run", monkeypatch, capsys)
-    assert train(config, COMMAND).finished
+    assert train(replace(config, checkpoint_minutes=1000.0), COMMAND).finished
     shown = capsys.readouterr().err
     assert "did not come back to where it was: episodes in flight are restarted" in shown
     replay = stored(tmp_path / "run", "replay")
@@ -381,7 +381,7 @@ def test_a_resumed_run_never_has_two_replays(gigabytes, tmp_path, monkeypatch):
     monkeypatch.setattr(loop, "Programs", NotCompiled)
     config = small(tmp_path / "run", checkpoint_minutes=EVERY_ROUND)
     config = replace(config, replay=replace(config.replay, device_gigabytes=gigabytes))
-    crash_after(monkeypatch, 33)
+    crash_after(monkeypatch, 9)
     with pytest.raises(Crash):
         train(config, COMMAND)
     saved = np.asarray(stored(tmp_path / "run", "replay")["frames"])
