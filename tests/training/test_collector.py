@@ -126,7 +126,12 @@ def assert_told_right(config, rounds, **options):
 
 
 @pytest.mark.parametrize(
-    ("host_frames", "delay"), [(False, "constant:0"), (True, "walk:3"), (False, "uniform:0-4")]
+    ("host_frames", "delay"),
+    [
+        pytest.param(False, "constant:0", marks=pytest.mark.slow),
+        (True, "walk:3"),
+        (False, "uniform:0-4"),
+    ],
 )
 def test_cartpole_is_stored_as_it_happened(host_frames, delay):
     """The executed actions, played again without delay, lead to all that is stored."""
