@@ -1,11 +1,14 @@
 """Runs as records, and the page that sets them beside the paper's tables."""
 
 import json
+import re
 
+import numpy as np
 import pytest
 
 from delayzero.cli import main
 from delayzero.evaluation.paper.page import results_page
+from delayzero.evaluation.paper.pictures import results_picture
 from delayzero.evaluation.paper.records import KEYS, read_records
 from delayzero.evaluation.paper.tables import paper_score, reference
 
@@ -32,7 +35,7 @@ def test_every_cell_of_the_tables_is_there():
     assert reference("Pong") is None
 
 
-def finished_run(folder, seed=0, scores=(100.0, 300.0), game="Alien", agent="dez"):
+def finished_run(folder, seed=0, scores=(100.0, 300.0), game="Alien", agent="dez", prediction=None):
     folder.mkdir(parents=True)
     result = {
         "env": f"atari:{game}",
@@ -47,7 +50,7 @@ def finished_run(folder, seed=0, scores=(100.0, 300.0), game="Alien", agent="dez
         "compile_seconds": 50.0,
         "seconds": {"updating": 800.0, "evaluating": 90.0},
         "evaluate_seconds": 60.0,
-        "prediction": None,
+        "prediction": prediction,
         "versions": {"commit": "abc", "device": "NVIDIA H200"},
     }
     (folder / "result.json").write_text(json.dumps(result))
@@ -92,6 +95,38 @@ def test_from_runs_to_the_page(tmp_path, capsys):
         "NVIDIA H200",
     ]
     assert "(1.0)" in rows[1]
+    shown = re.search(r"!\[.*\]\((.*)\)", page.read_text())
+    assert (page.parent / shown[1]).read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_picture_has_a_row_for_each_game_and_law(tmp_path):
+    foreseen = {"horizon": [1.0, 2.0], "similarity": [0.9, 0.8], "stale_similarity": [0.7, None]}
+    runs = {
+        "one": {"scores": (100.0, 300.0), "prediction": foreseen},
+        "two": {"seed": 1, "scores": (0.0, 300.0)},
+        "oblivious": {"agent": "oblivious-executed"},
+        "unknown": {"game": "Pong"},
+    }
+    words = [str(finished_run(tmp_path / name, **options)) for name, options in runs.items()]
+    main(["results", "add", *words, "--folder", str(tmp_path / "records")])
+    figure = results_picture(read_records(tmp_path / "records"))
+    alien, foresight, pong, nothing = figure.axes
+    assert [a.get_title(loc="left") for a in (alien, pong)] == ["Alien, walk:5", "Pong, walk:5"]
+    labels = [text.get_text() for text in alien.get_legend().get_texts()]
+    assert labels == [
+        *("dez", "dez, paper", "oblivious-executed", "oblivious-executed, paper", "random"),
+    ]
+    assert [text.get_text() for text in pong.get_legend().get_texts()] == ["dez"]
+    curves = [line.get_xydata().tolist() for line in alien.lines if line.get_marker() == "o"]
+    assert curves[0] == [[10_000, 50.0], [130_011, 200.0]]
+    assert curves[1] == [[10_000, 50.0], [130_011, 150.0]]
+    across = {line.get_label(): line.get_ydata()[0] for line in alien.lines}
+    assert across["dez, paper"] == paper_score("Alien", "walk:5", "dez").mean
+    assert across["random"] == reference("Alien").random
+    rolled, stale = foresight.lines
+    np.testing.assert_array_equal(rolled.get_xydata(), [[1, 0.9], [2, 0.8]])
+    np.testing.assert_array_equal(stale.get_xydata(), [[1, 0.7], [2, np.nan]])
+    assert not nothing.lines
 
 
 def test_games_that_the_paper_does_not_play_have_gaps(tmp_path):
@@ -104,7 +139,7 @@ def test_games_that_the_paper_does_not_play_have_gaps(tmp_path):
             str(tmp_path),
         ]
     )
-    page = results_page(read_records(tmp_path), "a", "b")
+    page = results_page(read_records(tmp_path), "a", "b", "c")
     assert (
         "| Pong | walk:5 | dez | 0 | 130 000 | 150 000 | **200.0** | (100.0) |  |  |  | 16.0 |"
         in page

@@ -6,25 +6,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from delayzero.agents.kinds import AGENTS
-from delayzero.delays.pictures import GREY, INK, PALE, new_figure
+from delayzero.delays.pictures import PALE, new_figure
 from delayzero.evaluation.compare.results import AgentResult, Estimate, mean_curve
+from delayzero.evaluation.panels import COLOURS, draw_prediction, dress, legend_beside
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-COLOURS = {
-    "dez": "#0072B2",
-    "oblivious": "#E69F00",
-    "oblivious-executed": "#D55E00",
-    "augmented": "#009E73",
-    "delayed-q": "#CC79A7",
-    "undelayed": INK,
-    "random": GREY,
-}
 PREDICTION_PANELS = {
     "similarity": "cosine to the real state",
     "policy_agreement": "share of agreeing policies",
@@ -52,7 +42,7 @@ def interactions_picture(results: Sequence[AgentResult]) -> Figure:
     figure = new_figure(7, 4)
     axes = figure.add_subplot()
     _draw_interactions(axes, results)
-    _legend(axes)
+    legend_beside(axes)
     return figure
 
 
@@ -61,7 +51,7 @@ def delays_picture(results: Sequence[AgentResult], delay: str, laws: Sequence[st
     figure = new_figure(7, 4)
     axes = figure.add_subplot()
     _draw_delays(axes, results, delay, laws)
-    _legend(axes)
+    legend_beside(axes)
     return figure
 
 
@@ -71,7 +61,7 @@ def overview(results: Sequence[AgentResult], delay: str, laws: Sequence[str]) ->
     left, right = figure.subplots(1, 2)
     _draw_interactions(left, results)
     _draw_delays(right, results, delay, laws)
-    _legend(right)
+    legend_beside(right)
     return figure
 
 
@@ -82,9 +72,9 @@ def prediction_picture(results: Sequence[AgentResult]) -> Figure:
     for axes, (name, title) in zip(panels, PREDICTION_PANELS.items(), strict=True):
         for result in results:
             if result.prediction:
-                _draw_prediction(axes, result, name)
-        _dress(axes, title, "steps ahead (dashed: not rolled)", "")
-    _legend(panels[-1])
+                draw_prediction(axes, result.agent, result.prediction, name)
+        dress(axes, title, "steps ahead (dashed: not rolled)", "")
+    legend_beside(panels[-1])
     return figure
 
 
@@ -106,7 +96,7 @@ def _draw_interactions(axes: Axes, results: Sequence[AgentResult]) -> None:
     axes.set_xlim(left=0)
     seeds = max(len(result.curves) for result in results)
     note = f"interactions (mean of {seeds} seeds; thin: each)"
-    _dress(axes, "Return by interactions", note, "return")
+    dress(axes, "Return by interactions", note, "return")
 
 
 def _draw_delays(
@@ -137,7 +127,7 @@ def _draw_delays(
                 zorder=0,
             )
     axes.set_xticks([*range(len(laws)), apart], [*map(_tick, laws), f"{delay}\n(training)"])
-    _dress(axes, "Return by delay", "delay in evaluation (IQM, 95 % interval)", "return")
+    dress(axes, "Return by delay", "delay in evaluation (IQM, 95 % interval)", "return")
 
 
 def _draw_estimates(
@@ -153,30 +143,6 @@ def _draw_estimates(
     axes.plot(places, heights, style, color=colour, markersize=5, label=label)
 
 
-def _draw_prediction(axes: Axes, result: AgentResult, name: str) -> None:
-    """The rolled state's curve, and dashed that of the state left as it was."""
-    names, colour = ("horizon", name, f"stale_{name}"), COLOURS[result.agent]
-    # What was not measured becomes NaN, and so a gap.
-    ahead, rolled, stale = (np.array(result.prediction[one], np.float64) for one in names)
-    axes.plot(ahead, rolled, "o-", color=colour, markersize=4, label=result.agent)
-    axes.plot(ahead, stale, "--", color=colour, linewidth=1, alpha=0.6)
-
-
 def _tick(law: str) -> str:
     """Constant delays by their number alone."""
     return law.removeprefix("constant:")
-
-
-def _dress(axes: Axes, title: str, below: str, beside: str) -> None:
-    if axes.dataLim.y0 >= 0:
-        axes.set_ylim(bottom=0)
-    axes.set_title(title, loc="left", color=INK, weight="bold", size=11)
-    axes.set_xlabel(below, color=GREY, loc="left")
-    axes.set_ylabel(beside, color=GREY)
-    axes.tick_params(labelcolor=GREY, labelsize=9)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
-
-
-def _legend(axes: Axes) -> None:
-    axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1.01, 0.5), labelcolor=INK)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from delayzero.arguments import Parser, UsageError
 from delayzero.evaluation.paper.page import results_page
+from delayzero.evaluation.paper.pictures import results_picture
 from delayzero.evaluation.paper.records import read_records, write_record
 from delayzero.training.files import write_whole
 
@@ -24,12 +25,15 @@ def main(arguments: Sequence[str]) -> int:
     add = verbs.add_parser("add", help="write the records of runs")
     add.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="folders of finished runs")
     add.add_argument("--folder", type=Path, default=RECORDS, help=f"of the records ({RECORDS})")
-    table = verbs.add_parser("table", help="make the page of all records")
+    table = verbs.add_parser("table", help="make the page of all records, with a picture")
     table.add_argument(
         "folder", type=Path, nargs="?", default=RECORDS, help=f"of the records ({RECORDS})"
     )
     table.add_argument(
-        "--out", type=Path, default=Path("docs/results.md"), help="(docs/results.md)"
+        "--out",
+        type=Path,
+        default=Path("docs/results.md"),
+        help="the page; its picture goes to images/ beside it (docs/results.md)",
     )
     options = parser.parse_args(arguments)
     if options.verb == "add":
@@ -41,6 +45,11 @@ def main(arguments: Sequence[str]) -> int:
         raise UsageError(
             f"there are no records in {options.folder}; type: delayzero results add RUN"
         )
-    write_whole(options.out, results_page(records, str(options.folder), str(options.out)))
+    picture = options.out.parent / "images" / f"{options.out.stem}.png"
+    picture.parent.mkdir(parents=True, exist_ok=True)
+    results_picture(records).savefig(picture)
+    page = results_page(records, str(options.folder), str(options.out), f"images/{picture.name}")
+    write_whole(options.out, page)
     print(options.out)
+    print(picture)
     return 0

@@ -22,6 +22,11 @@ deviation of the means of seeds, where there are several; of the episodes of a s
 brackets. *Paper*: its table's mean and standard deviation for the same game, law and agent (its one
 oblivious baseline stands beside both of ours). *Minutes*: of training, with compiling and without
 evaluations, mean over seeds.
+
+![Scores by interactions, and how near foreseen states are to real ones]({picture})
+
+*Left: evaluations, thin the self-play of training; dashed the paper's final score. Right: the
+cosine of the state that the model foresees to the real one, dashed of the state left as it was.*
 """
 COLUMNS = (
     *("game", "delay", "agent", "seeds", "interactions", "updates"),
@@ -29,8 +34,15 @@ COLUMNS = (
 )
 
 
-def results_page(records: Sequence[dict[str, Any]], folder: str, page: str) -> str:
-    """The page, in Markdown."""
+def results_page(records: Sequence[dict[str, Any]], folder: str, page: str, picture: str) -> str:
+    """The page, in Markdown.
+
+    Args:
+        records: The runs.
+        folder: Where their files are.
+        page: The file that is written.
+        picture: Of the same records, as seen from the page.
+    """
 
     def cell(record: dict[str, Any]) -> tuple[str, ...]:
         kept = ("game", "delay", "agent", "updates", "device")
@@ -39,7 +51,7 @@ def results_page(records: Sequence[dict[str, Any]], folder: str, page: str) -> s
     ordered = sorted(records, key=cell)
     rows = [_row(list(group)) for _, group in groupby(ordered, cell)]
     lines = [_line(COLUMNS), _line("---" for _ in COLUMNS), *map(_line, rows)]
-    return HEAD.format(folder=folder, page=page) + "\n" + "\n".join(lines) + "\n"
+    return HEAD.format(folder=folder, page=page, picture=picture) + "\n" + "\n".join(lines) + "\n"
 
 
 def _row(records: Sequence[dict[str, Any]]) -> list[str]:
