@@ -32,6 +32,7 @@ from delayzero.arguments import UsageError
 from delayzero.training.collector import Collector
 from delayzero.training.config import TrainConfig
 from delayzero.training.environments import Environments
+from delayzero.training.learning import copied
 from delayzero.training.options import read_config
 from delayzero.training.programs import Programs
 from delayzero.training.system import Spaces, build_system
@@ -61,7 +62,6 @@ class Slice:
         self.replay = self.programs.first_replay()
         self.collector.begin()
         self._thread = ThreadPoolExecutor(1)
-        self._copy = jax.jit(lambda variables: jax.tree.map(jnp.copy, variables))
         self.key, self.position = jax.random.key(0), jnp.int32(0)
         self.play()
         jax.block_until_ready(self.replay.length)
@@ -80,7 +80,7 @@ class Slice:
         if not self._overlap:
             self.play()
             return self.update(self.share)
-        variables = self._copy(self.learner.variables)
+        variables = copied(self.learner.variables)
         made = self._thread.submit(lambda: jax.block_until_ready(self.update(self.share)))
         played = self.collector.play(variables, 0)
         made.result()

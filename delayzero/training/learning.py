@@ -19,6 +19,12 @@ from delayzero.training.programs import Programs
 from delayzero.training.system import STREAM_LEARNING, STREAM_SWEEPS, System, run_key
 
 
+@jax.jit
+def copied(variables: Any) -> Any:
+    """The same in other memory: updates write over what they are given."""
+    return jax.tree.map(jnp.copy, variables)
+
+
 class DivergedError(UsageError):
     """A loss or a gradient was not finite."""
 
@@ -50,7 +56,6 @@ class Learning:
         self.replay: Replay = programs.first_replay()
         self.metrics: dict[str, Any] = {}
         self.times = {"sweeping": 0.0, "updating": 0.0}
-        self._copy = jax.jit(lambda variables: jax.tree.map(jnp.copy, variables))
         self._key = run_key(system.config.seed, STREAM_LEARNING)
         self._sweep_key = run_key(system.config.seed, STREAM_SWEEPS)
         self._position = jnp.zeros((), jnp.int32)
@@ -60,10 +65,6 @@ class Learning:
     def updates(self) -> int:
         """Updates made."""
         return int(self.state.updates)
-
-    def copied_variables(self) -> Any:
-        """What was learned, in a copy: the next updates write over the original."""
-        return self._copy(self.state.variables)
 
     def learn(self, due: int) -> None:
         """Make so many updates, if any, and the sweeps that go with them.
@@ -127,8 +128,7 @@ class Learning:
         np.savez_compressed(place, **arrays)
         kept = self._checkpoints.latest()
         last = "there is no checkpoint yet" if kept is None else f"checkpoint {kept} is intact"
-        shown = [arrays[name] for name in ("observation", "following") if name in arrays]
-        seen = all(np.isfinite(array).all() for array in shown)
+        seen = all(np.isfinite(arrays[name]).all() for name in ("observation", "following"))
         cause = "the loss or its gradient is" if seen else "observations of the environment are"
         remedy = (
             f"try a smaller {self._system.learner.rate_setting} in another --folder"

@@ -31,7 +31,7 @@ from delayzero.training.collector import Collector
 from delayzero.training.config import TrainConfig
 from delayzero.training.environments import Environments
 from delayzero.training.files import write_json, write_whole
-from delayzero.training.learning import Learning
+from delayzero.training.learning import Learning, copied
 from delayzero.training.metrics import MetricsLog, collapse_warning
 from delayzero.training.programs import Programs
 from delayzero.training.run_folder import RunFolder, versions
@@ -192,7 +192,7 @@ class Trainer:
     def _play_beside(self, due: int) -> None:
         """Play a round while so many updates are made from the rounds before."""
         learning, begun = self.learning, time.monotonic() - sum(self.learning.times.values())
-        variables, updates = learning.copied_variables(), self.updates
+        variables, updates = copied(learning.state.variables), self.updates
         learned = self._thread.submit(learning.learn, due)
         played = self._collector.play(variables, updates)
         learned.result()
