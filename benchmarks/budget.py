@@ -9,8 +9,9 @@ a sweep are made by the parts that ``delayzero train`` is made of, with the repl
 whole run. The projection counts compiling, and leaves out evaluations.
 
 ``--against LAW`` compares with another delay law instead, in one process and in turns, since
-clocks drift: rounds of self-play with their updates, the mean of the ratios of neighbours and its
-standard error. Sweeps and the last updates, which know no delay, would bring it nearer to one.
+clocks drift: rounds of self-play with their updates, the mean ratio of neighbours (the geometric
+one) and its standard error. Sweeps and the last updates, which know no delay, would bring it nearer
+to one. The same law twice shows what the figure is worth.
 """
 
 from __future__ import annotations
@@ -43,15 +44,14 @@ REPEATS = 6
 """Timed calls of each kind."""
 PAIRS = 16
 """Timed rounds under each of two laws."""
+WARM_UP = 2
+"""Pairs of rounds before those."""
 
 
 class Slice:
     """The parts of a run, ready to be timed."""
 
     def __init__(self, config: TrainConfig) -> None:
-        self._overlap = config.overlap
-        self.share = max(1, round(config.update_ratio * config.rows * config.envs))
-        """Updates that go with a round."""
         self._env = Environments.of(config)
         self.system = build_system(config, Spaces.of(self._env.played))
         begun = time.monotonic()
@@ -75,14 +75,15 @@ class Slice:
         self.replay, _ = self.collector.collect(variables, self.replay, updates)
         return self.replay.length
 
-    def round(self) -> Any:
+    def play_and_update(self) -> Any:
         """A round of self-play, and beside it or after it the updates that go with it."""
-        if not self._overlap:
+        count = self.system.config.updates_per_round
+        if not self.system.config.overlap:
             self.play()
-            return self.update(self.share)
-        variables = copied(self.learner.variables)
-        made = self._thread.submit(lambda: jax.block_until_ready(self.update(self.share)))
-        played = self.collector.play(variables, 0)
+            return self.update(count)
+        variables, updates = copied(self.learner.variables), int(self.learner.updates)
+        made = self._thread.submit(lambda: jax.block_until_ready(self.update(count)))
+        played = self.collector.play(variables, updates)
         made.result()
         self.replay = self.collector.store(self.replay, played)
         return self.replay.length
@@ -114,30 +115,32 @@ def seconds(call: Callable[[], Any]) -> float:
 def compared(config: TrainConfig, other: TrainConfig) -> dict[str, Any]:
     """Rounds of two configurations that differ in the law, in turns."""
     pieces = Slice(config), Slice(other)
-    times = np.empty((PAIRS + 1, len(pieces)))
-    for pair in times:
-        for k, piece in enumerate(pieces):
+    if len({type(piece.replay.frames) for piece in pieces}) > 1:
+        raise UsageError("two replays do not fit into the memory: type a smaller --replay.capacity")
+    times = np.empty((WARM_UP + PAIRS, 2))
+    for i, pair in enumerate(times):
+        for k in (0, 1) if i % 2 else (1, 0):
             begun = time.monotonic()
-            jax.block_until_ready(piece.round())
+            jax.block_until_ready(pieces[k].play_and_update())
             pair[k] = time.monotonic() - begun
-    times = times[1:]  # the first does not count
-    ratios = times[:, 0] / times[:, 1]
+    times = times[WARM_UP:]
+    ratios = np.log(times[:, 0] / times[:, 1])
     return {
         "delay": config.law,
         "against": other.law,
-        "updates_in_a_round": pieces[0].share,
+        "updates_per_round": config.updates_per_round,
         "milliseconds": [round(1e3 * spent, 2) for spent in times.mean(0)],
-        "ratio": round(float(ratios.mean()), 4),
+        "ratio": round(float(np.exp(ratios.mean())), 4),
         "standard_error": round(float(ratios.std(ddof=1) / len(ratios) ** 0.5), 4),
     }
 
 
 def projected(config: TrainConfig) -> dict[str, Any]:
     """The whole run's time, and its parts."""
-    piece = Slice(config)
-    update = seconds(lambda: piece.update(piece.share)) / piece.share
+    piece, count = Slice(config), config.updates_per_round
+    update = seconds(lambda: piece.update(count)) / count
     if config.overlap:
-        play = max(0.0, seconds(piece.round) - piece.share * update)
+        play = max(0.0, seconds(piece.play_and_update) - count * update)
     else:
         play = seconds(piece.play)
     split = {
@@ -170,13 +173,14 @@ def main() -> None:
     own, words = parser.parse_known_args()
     try:
         config = read_config(words)
+        needed = 2 + (REPEATS if own.against is None else WARM_UP + PAIRS)
         rounds = (config.interactions - config.random_interactions) / config.envs / config.rows
-        if not config.total_updates or rounds < REPEATS + 2:
-            sys.exit(
-                f"budget: a run that learns, of {REPEATS + 2} rounds or more, can be projected"
-            )
+        if not config.total_updates or rounds < needed:
+            raise UsageError(f"a run that learns, of {needed} rounds or more, can be measured")
         if own.against is None:
             figures = projected(config)
+        elif config.law is None:
+            raise UsageError(f"--agent {config.agent} knows no delay that could be compared")
         else:
             figures = compared(config, read_config([*words, "--delay", own.against]))
     except UsageError as error:

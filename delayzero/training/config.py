@@ -160,6 +160,11 @@ class TrainConfig:
         tail = self.tail_updates if AGENTS[self.agent].learns else 0
         return self.updates_due(self.interactions) + tail
 
+    @property
+    def updates_per_round(self) -> int:
+        """Updates that go with a round of self-play, about; as many at once when all is played."""
+        return max(1, round(self.update_ratio * self.rows * self.envs))
+
     def updates_due(self, interactions: int) -> int:
         """Updates that should have been made after so many interactions."""
         if not AGENTS[self.agent].learns:

@@ -37,7 +37,8 @@ def read_curve(metrics: Path, name: str) -> Curve:
     lines = read_lines(metrics, "leave out its run")
 
     def scores(key: str) -> list[tuple[int, float]]:
-        return [(line["interactions"], line[key]) for line in lines if key in line]
+        """The last one, where several lines have as many interactions."""
+        return list({line["interactions"]: line[key] for line in lines if key in line}.items())
 
     evaluations = scores("evaluation/score")
     result = metrics.parent / "result.json"

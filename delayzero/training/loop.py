@@ -106,6 +106,7 @@ class Trainer:
         self._rounds = 0
         self._recent: list[Ending] = []
         self._times = {"acting": 0.0, "evaluating": 0.0}
+        self._compile_seconds = self._programs.compile_seconds
         self._seconds, self._begun = 0.0, time.monotonic()
         self._saved = time.monotonic()
         self._stop = False
@@ -126,7 +127,8 @@ class Trainer:
             self._restore()
         previous = {name: signal.signal(name, self._on_signal) for name in SIGNALS}
         try:
-            with progress("train", config.interactions + config.tail_updates) as advance:
+            tail = config.total_updates - config.updates_due(config.interactions)
+            with progress("train", config.interactions + tail) as advance:
                 advance(self._done())
                 while not self._stop and not self._spent():
                     self._round(advance)
@@ -157,7 +159,7 @@ class Trainer:
 
     def _done(self) -> int:
         config = self._system.config
-        tail = max(0, self.updates - (config.total_updates - config.tail_updates))
+        tail = max(0, self.updates - config.updates_due(config.interactions))
         return min(self._collector.interactions, config.interactions) + tail
 
     def _round(self, advance: Advance) -> None:
@@ -170,8 +172,8 @@ class Trainer:
             self._play()
             self.learning.learn(config.updates_due(self._collector.interactions) - self.updates)
         else:
-            share = round(config.update_ratio * config.rows * config.envs)
-            self.learning.learn(min(max(1, share), config.total_updates - self.updates))
+            left = config.total_updates - self.updates
+            self.learning.learn(min(config.updates_per_round, left))
         now, now_done = self._collector.interactions, self._done()
         if now_done // config.log_every > done // config.log_every or self._spent():
             self._write_metrics()
@@ -264,6 +266,8 @@ class Trainer:
         with progress("evaluate", config.final_episodes) as advance:
             episodes = evaluator.play(self.learning.state.variables, config.seed, advance)
         evaluator.close()
+        prediction = self._foresight()
+        evaluated = self._elapsed() - trained
         lines = [json.dumps(episode._asdict()) + "\n" for episode in episodes]
         write_whole(self._folder.episodes, "".join(lines))
         result = {
@@ -276,10 +280,10 @@ class Trainer:
             **summary(episodes),
             "scores": [episode.score for episode in episodes],
             "train_seconds": round(trained, 1),
-            "compile_seconds": round(self._programs.compile_seconds, 1),
+            "compile_seconds": round(self._compile_seconds, 1),
             "seconds": {name: round(spent, 1) for name, spent in self._spent_on().items()},
-            "evaluate_seconds": round(self._elapsed() - trained, 1),
-            "prediction": self._foresight(),
+            "evaluate_seconds": round(evaluated, 1),
+            "prediction": prediction,
             "versions": versions(),
         }
         write_json(self._folder.result, result)
@@ -315,6 +319,7 @@ class Trainer:
             **learning.numbers(),
             "recent": [tuple(episode) for episode in self._recent],
             "seconds": self._elapsed(),
+            "compile_seconds": self._compile_seconds,
             "times": self._spent_on(),
             "metrics_bytes": self._log.position(),
         }
@@ -338,11 +343,12 @@ class Trainer:
         self._collector.restore(parts["collector"])
         self._rounds = made["rounds"]
         self._recent = [Ending(*episode) for episode in made["recent"]]
-        self._seconds = made["seconds"]
+        self._compile_seconds += made["compile_seconds"]
         for times in (self._times, learning.times):
             times.update({name: made["times"][name] for name in times})
         self._log.rewind(made["metrics_bytes"])
         self._restore_environments(parts["collector"]["actions"], made["environments"], stored)
+        self._seconds, self._begun = made["seconds"], time.monotonic()  # of training alone
         _say(f"going on from {self._collector.interactions} interactions, {self.updates} updates")
 
     def _restore_environments(

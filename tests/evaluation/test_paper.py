@@ -35,7 +35,9 @@ def test_every_cell_of_the_tables_is_there():
     assert reference("Pong") is None
 
 
-def finished_run(folder, seed=0, scores=(100.0, 300.0), game="Alien", agent="dez", prediction=None):
+def finished_run(
+    folder, seed=0, scores=(100.0, 300.0), game="Alien", agent="dez", prediction=None, **settings
+):
     folder.mkdir(parents=True)
     result = {
         "env": f"atari:{game}",
@@ -54,10 +56,15 @@ def finished_run(folder, seed=0, scores=(100.0, 300.0), game="Alien", agent="dez
         "versions": {"commit": "abc", "device": "NVIDIA H200"},
     }
     (folder / "result.json").write_text(json.dumps(result))
-    (folder / "config.json").write_text(json.dumps({"env": f"atari:{game}", "seed": seed}))
+    config = {"env": f"atari:{game}", "seed": seed, "folder": str(folder), **settings}
+    (folder / "config.json").write_text(json.dumps(config))
+    starts = [{"command": f"delayzero train {folder.name}"}, {"command": "the same again"}]
+    (folder / "starts.jsonl").write_text("".join(json.dumps(start) + "\n" for start in starts))
     lines = [
         {"interactions": 10_000, "evaluation/score": 50.0},
         {"interactions": 11_000, "selfplay/score": 40.0},
+        {"interactions": 12_000, "selfplay/score": 45.0},
+        {"interactions": 12_000, "selfplay/score": 45.0},
     ]
     (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     return folder
@@ -78,7 +85,8 @@ def test_from_runs_to_the_page(tmp_path, capsys):
     assert set(KEYS) <= set(first)
     assert first["wall_seconds"] == 960.0
     assert first["curve"] == [[10_000, 50.0], [130_011, 150.0]]
-    assert first["selfplay"] == [[11_000, 40.0]]
+    assert first["selfplay"] == [[11_000, 40.0], [12_000, 45.0]]
+    assert first["command"] == "delayzero train run0"
     assert main(["results", "table", str(records), "--out", str(page)]) == 0
     rows = [line for line in page.read_text().splitlines() if line.startswith("| Alien")]
     assert len(rows) == 2
@@ -94,13 +102,15 @@ def test_from_runs_to_the_page(tmp_path, capsys):
         "16.0",
         "NVIDIA H200",
     ]
-    assert "(1.0)" in rows[1]
+    assert "(1.4)" in rows[1]
+    assert "    delayzero train run1    # abc\n" in page.read_text()
     shown = re.search(r"!\[.*\]\((.*)\)", page.read_text())
     assert (page.parent / shown[1]).read_bytes().startswith(b"\x89PNG")
 
 
 def test_the_picture_has_a_row_for_each_game_and_law(tmp_path):
-    foreseen = {"horizon": [1.0, 2.0], "similarity": [0.9, 0.8], "stale_similarity": [0.7, None]}
+    foreseen = {"horizon": [1.0, 2.0], "policy_agreement": [0.9, 0.8]}
+    foreseen["stale_policy_agreement"] = [0.7, None]
     runs = {
         "one": {"scores": (100.0, 300.0), "prediction": foreseen},
         "two": {"seed": 1, "scores": (0.0, 300.0)},
@@ -114,15 +124,17 @@ def test_the_picture_has_a_row_for_each_game_and_law(tmp_path):
     assert [a.get_title(loc="left") for a in (alien, pong)] == ["Alien, walk:5", "Pong, walk:5"]
     labels = [text.get_text() for text in alien.get_legend().get_texts()]
     assert labels == [
-        *("dez", "dez, paper", "oblivious-executed", "oblivious-executed, paper", "random"),
+        *("dez", "dez, paper", "oblivious-executed", "oblivious-executed, paper", "random play"),
     ]
     assert [text.get_text() for text in pong.get_legend().get_texts()] == ["dez"]
     curves = [line.get_xydata().tolist() for line in alien.lines if line.get_marker() == "o"]
     assert curves[0] == [[10_000, 50.0], [130_011, 200.0]]
     assert curves[1] == [[10_000, 50.0], [130_011, 150.0]]
+    thin = [line.get_xydata().tolist() for line in alien.lines if line.get_linewidth() < 1]
+    assert thin == [[[11_000, 40.0], [12_000, 45.0]]] * 3
     across = {line.get_label(): line.get_ydata()[0] for line in alien.lines}
     assert across["dez, paper"] == paper_score("Alien", "walk:5", "dez").mean
-    assert across["random"] == reference("Alien").random
+    assert across["random play"] == reference("Alien").random
     rolled, stale = foresight.lines
     np.testing.assert_array_equal(rolled.get_xydata(), [[1, 0.9], [2, 0.8]])
     np.testing.assert_array_equal(stale.get_xydata(), [[1, 0.7], [2, np.nan]])
@@ -141,9 +153,29 @@ def test_games_that_the_paper_does_not_play_have_gaps(tmp_path):
     )
     page = results_page(read_records(tmp_path), "a", "b", "c")
     assert (
-        "| Pong | walk:5 | dez | 0 | 130 000 | 150 000 | **200.0** | (100.0) |  |  |  | 16.0 |"
+        "| Pong | walk:5 | dez | 0 | 130 000 | 150 000 | **200.0** | (141.4) |  |  |  | 16.0 |"
         in page
     )
+
+
+def test_runs_with_other_settings_are_kept_apart(tmp_path, capsys):
+    records = tmp_path / "records"
+
+    def add(name, **options):
+        run = finished_run(tmp_path / name, **options)
+        return main(["results", "add", str(run), "--folder", str(records)])
+
+    assert add("one", rows=8) == 0
+    assert add("again", rows=8, scores=(1.0, 2.0)) == 0
+    (kept,) = read_records(records)
+    assert kept["scores"] == [1.0, 2.0]
+    assert add("other", rows=4) == 2
+    assert "of a run with other settings" in capsys.readouterr().err
+    assert read_records(records) == [kept]
+    assert add("another", rows=4, seed=1) == 0
+    assert results_page(read_records(records), "a", "b", "c").count("| Alien |") == 2
+    assert add("third", rows=8, seed=2) == 0
+    assert results_page(read_records(records), "a", "b", "c").count("| Alien |") == 2
 
 
 @pytest.mark.parametrize(("words", "message"), [

@@ -345,10 +345,10 @@ def test_the_audit_reads_the_rows_where_they_are_stored(audited, monkeypatch):
 @pytest.mark.parametrize(
     ("agent", "host_frames"),
     [
-        ("dez", True),
-        ("augmented", False),
-        pytest.param("dez", False, marks=pytest.mark.slow),
-        pytest.param("augmented", True, marks=pytest.mark.slow),
+        ("dez", False),
+        ("augmented", True),
+        pytest.param("dez", True, marks=pytest.mark.slow),
+        pytest.param("augmented", False, marks=pytest.mark.slow),
     ],
 )
 def test_everything_is_compiled_before(agent, host_frames, caplog):

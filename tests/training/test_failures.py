@@ -11,10 +11,23 @@ import pytest
 
 from delayzero.evaluation import episodes
 from delayzero.training import loop
+from delayzero.training.collector import Collector
+from delayzero.training.environments import Environments
 from delayzero.training.learning import DivergedError
 from delayzero.training.loop import train
 
-from .small import EVERY_ROUND, Counting, NotCompiled, metrics_of, newest, small, stored, trainer
+from .small import (
+    EVERY_ROUND,
+    Counting,
+    Crash,
+    NotCompiled,
+    crash_after,
+    metrics_of,
+    newest,
+    small,
+    stored,
+    trainer,
+)
 
 COMMAND = ["delayzero", "train"]
 
@@ -112,6 +125,110 @@ def test_updates_are_due_exactly(ratio, tail, rows, tmp_path, monkeypatch):
     tail_rounds = [updates for played, _, updates in seen if not played]
     assert len(tail_rounds) == (0 if tail == 0 else -(-tail // max(1, round(ratio * rows * 4))))
     assert [line["updates"] for line in metrics_of(tmp_path / "run")] == [u for *_, u in seen]
+
+
+@pytest.mark.parametrize("log_every", [16, 10_000])
+def test_the_tail_is_logged_as_often_as_the_rest(log_every, tmp_path, monkeypatch):
+    monkeypatch.setattr(loop, "Programs", NotCompiled)
+    config = small(
+        tmp_path / "run", update_ratio=0.25, rows=4, tail_updates=42, log_every=log_every
+    )
+    run = trainer(config)
+    monkeypatch.setattr(run, "_conclude", lambda: None)
+    assert run.run()
+    run.close()
+    before = config.updates_due(config.interactions)
+    ends = [*range(4, 42, 4), 42]  # updates of the tail after each of its rounds
+    written, done = [], config.interactions
+    for end in ends:
+        now = config.interactions + end
+        if now // log_every > done // log_every or end == 42:
+            written.append(before + end)
+        done = now
+    assert len(written) == (4 if log_every == 16 else 1)
+    lines = [line["updates"] for line in metrics_of(tmp_path / "run")]
+    assert [updates for updates in lines if updates > before] == written
+    assert len(lines) > len(written) or log_every > 16
+
+
+def test_who_does_not_learn_has_no_tail(tmp_path, monkeypatch):
+    config = small(tmp_path / "run", agent="random", tail_updates=40, log_every=32, rows=1)
+    run = trainer(config)
+    assert run._done() == 0
+    monkeypatch.setattr(run, "_conclude", lambda: None)
+    assert run.run()
+    run.close()
+    logged = [line["interactions"] // 32 for line in metrics_of(tmp_path / "run")]
+    assert logged[:-1] == [*range(1, config.interactions // 32 + 1)]
+    assert run._done() == config.interactions
+
+
+class Clock:
+    """Time that goes on only when something is said to take it."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def monotonic(self):
+        return self.now
+
+    def taking(self, seconds, function):
+        """The function, taking so long."""
+
+        def longer(*args, **kwargs):
+            self.now += seconds
+            return function(*args, **kwargs)
+
+        return longer
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    found = Clock()
+    monkeypatch.setattr(loop, "time", found)
+    return found
+
+
+class Nothing:
+    """That was foreseen."""
+
+    def lists(self):
+        return {}
+
+
+def test_training_takes_what_is_neither_evaluating_nor_coming_back(clock, tmp_path, monkeypatch):
+    monkeypatch.setattr(loop, "Programs", NotCompiled)
+    play, restore = episodes.Evaluator.play, Environments.restore
+    monkeypatch.setattr(loop.Evaluator, "play", clock.taking(100, play))
+    monkeypatch.setattr(loop, "foresight_program", lambda _: clock.taking(10, lambda *_: Nothing()))
+    monkeypatch.setattr(loop, "measure_foresight", clock.taking(7, lambda *_: {}))
+    monkeypatch.setattr(Environments, "restore", clock.taking(10_000, restore))
+    monkeypatch.setattr(Collector, "play", clock.taking(1, Collector.play))
+    monkeypatch.setattr(
+        NotCompiled, "compile_seconds", property(lambda _: 40.0, lambda *_: None), raising=False
+    )
+    config = small(
+        tmp_path / "run",
+        evaluate_every=60,
+        evaluate_episodes=1,
+        evaluate_max_steps=5,
+        final_episodes=1,
+        final_max_steps=4,
+        prediction_rows=8,
+        checkpoint_minutes=EVERY_ROUND,
+    )
+    with monkeypatch.context() as patch:
+        crash_after(patch, 33)
+        with pytest.raises(Crash):
+            train(config, COMMAND)
+    assert train(config, COMMAND).finished
+    result = json.loads((tmp_path / "run" / "result.json").read_text())
+    rounds = int(newest(tmp_path / "run").name)
+    assert result["seconds"]["evaluating"] == 2 * 110
+    assert result["seconds"]["acting"] == result["train_seconds"] - 220
+    assert 0 < result["seconds"]["acting"] <= rounds
+    assert result["evaluate_seconds"] == 107
+    assert result["compile_seconds"] == 80
 
 
 def test_sweeps_search_as_many_positions_as_they_should(tmp_path, monkeypatch):

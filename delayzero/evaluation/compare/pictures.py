@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PREDICTION_PANELS = {
-    "similarity": "cosine to the real state",
+    "similarity": "cosine of projections",
     "policy_agreement": "share of agreeing policies",
     "value_error": "error of the value",
 }

@@ -46,10 +46,10 @@ def main(arguments: Sequence[str]) -> int:
             f"there are no records in {options.folder}; type: delayzero results add RUN"
         )
     picture = options.out.parent / "images" / f"{options.out.stem}.png"
-    picture.parent.mkdir(parents=True, exist_ok=True)
-    results_picture(records).savefig(picture)
     page = results_page(records, str(options.folder), str(options.out), f"images/{picture.name}")
     write_whole(options.out, page)
     print(options.out)
+    picture.parent.mkdir(parents=True, exist_ok=True)
+    results_picture(records).savefig(picture)
     print(picture)
     return 0

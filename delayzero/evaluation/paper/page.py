@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
 import numpy as np
 
+from delayzero.evaluation.paper.records import settings_of
 from delayzero.evaluation.paper.tables import paper_score, reference
 
 HEAD = """# Results beside the paper's
@@ -23,10 +25,15 @@ brackets. *Paper*: its table's mean and standard deviation for the same game, la
 oblivious baseline stands beside both of ours). *Minutes*: of training, with compiling and without
 evaluations, mean over seeds.
 
-![Scores by interactions, and how near foreseen states are to real ones]({picture})
+![Scores by interactions, and how often foreseen and real states have one policy]({picture})
 
-*Left: evaluations, thin the self-play of training; dashed the paper's final score. Right: the
-cosine of the state that the model foresees to the real one, dashed of the state left as it was.*
+*Left: evaluations, thin the self-play of training; dashed the paper's final score. Episodes of
+evaluations on the way may be cut off earlier than those at the end, see `evaluate_max_steps` in the
+records. Right: how often the policy's likeliest action at the state that the model foresees is that
+at the real one; dashed, at the state left as it was.*
+"""
+COMMANDS = """
+The commands, each with its commit:
 """
 COLUMNS = (
     *("game", "delay", "agent", "seeds", "interactions", "updates"),
@@ -46,12 +53,15 @@ def results_page(records: Sequence[dict[str, Any]], folder: str, page: str, pict
 
     def cell(record: dict[str, Any]) -> tuple[str, ...]:
         kept = ("game", "delay", "agent", "updates", "device")
-        return (*(str(record[name]) for name in kept), _interactions(record))
+        settings = json.dumps(settings_of(record), sort_keys=True)
+        return (*(str(record[name]) for name in kept), _interactions(record), settings)
 
     ordered = sorted(records, key=cell)
     rows = [_row(list(group)) for _, group in groupby(ordered, cell)]
-    lines = [_line(COLUMNS), _line("---" for _ in COLUMNS), *map(_line, rows)]
-    return HEAD.format(folder=folder, page=page, picture=picture) + "\n" + "\n".join(lines) + "\n"
+    table = [_line(COLUMNS), _line("---" for _ in COLUMNS), *map(_line, rows)]
+    commands = [f"    {record['command']}    # {record['commit'][:7]}" for record in ordered]
+    parts = (HEAD.format(folder=folder, page=page, picture=picture), *table, COMMANDS, *commands)
+    return "\n".join(parts) + "\n"
 
 
 def _row(records: Sequence[dict[str, Any]]) -> list[str]:
@@ -59,7 +69,8 @@ def _row(records: Sequence[dict[str, Any]]) -> list[str]:
     first = records[0]
     means = [float(np.mean(record["scores"])) for record in records]
     episodes = [score for record in records for score in record["scores"]]
-    spread = f"{np.std(means, ddof=1):.1f}" if len(means) > 1 else f"({np.std(episodes):.1f})"
+    several = len(means) > 1
+    spread = f"{np.std(means if several else episodes, ddof=1):.1f}"
     paper = paper_score(first["game"], first["delay"], first["agent"])
     known = reference(first["game"])
     return [
@@ -70,7 +81,7 @@ def _row(records: Sequence[dict[str, Any]]) -> list[str]:
         _interactions(first),
         _number(first["updates"]),
         f"**{np.mean(means):.1f}**",
-        spread,
+        spread if several else f"({spread})",
         "" if paper is None else f"{paper.mean:.1f} ± {paper.std:.1f}",
         "" if known is None else f"{known.random:.1f}",
         "" if known is None else f"{known.human:.1f}",

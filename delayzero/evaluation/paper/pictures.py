@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def results_picture(records: Sequence[dict[str, Any]]) -> Figure:
-    """A row for each game and law: scores by interactions, similarity by horizon.
+    """A row for each game and law: scores by interactions, agreement by horizon.
 
     Args:
         records: At least one; in the order of :func:`read_records`.
@@ -48,7 +48,7 @@ def _draw_scores(axes: Axes, records: Sequence[dict[str, Any]]) -> None:
             axes.axhline(paper.mean, color=colour, linestyle="--", lw=1, label=f"{agent}, paper")
     known = reference(game)
     if known is not None:
-        axes.axhline(known.random, color=GREY, linestyle=":", lw=1, label="random")
+        axes.axhline(known.random, color=GREY, linestyle=":", lw=1, label="random play")
     axes.set_xlim(left=0)
     dress(axes, f"{game}, {delay}", "interactions (thin: self-play)", "score")
     legend_beside(axes)
@@ -57,5 +57,5 @@ def _draw_scores(axes: Axes, records: Sequence[dict[str, Any]]) -> None:
 def _draw_foresight(axes: Axes, records: Sequence[dict[str, Any]]) -> None:
     for record in records:
         if record.get("prediction"):
-            draw_prediction(axes, record["agent"], record["prediction"], "similarity")
-    dress(axes, "Foreseen states", "steps ahead (dashed: not rolled)", "cosine to the real state")
+            draw_prediction(axes, record["agent"], record["prediction"], "policy_agreement")
+    dress(axes, "Foreseen states", "steps ahead (dashed: not rolled)", "agreeing policies")

@@ -7,11 +7,12 @@ from typing import Any
 
 from delayzero.arguments import UsageError
 from delayzero.training.curves import read_curve
-from delayzero.training.files import file_name, read_json, write_json
+from delayzero.training.files import file_name, read_json, read_lines, write_json
+from delayzero.training.run_folder import FREE_FIELDS
 
 KEYS = (
     *("game", "delay", "agent", "seed", "interactions", "updates", "wall_seconds"),
-    *("scores", "curve", "config", "commit", "device"),
+    *("scores", "curve", "config", "command", "commit", "device"),
 )
 """What every record has."""
 
@@ -25,14 +26,16 @@ def record_of(run: Path) -> dict[str, Any]:
     Raises:
         UsageError: The folder holds no finished run, or a damaged one.
     """
-    if not (run / "result.json").exists():
-        raise UsageError(f"{run} holds no finished run: there is no result.json")
+    for name in ("result.json", "config.json", "starts.jsonl"):
+        if not (run / name).exists():
+            raise UsageError(f"{run} holds no finished run: there is no {name}")
     result = read_json(run / "result.json", "train again to write it", ("env", "scores"))
     config = read_json(run / "config.json", "put it back", ("env",))
     spent = dict(result["seconds"])
     on_the_way = spent.pop("evaluating", 0.0)
     curve = read_curve(run / "metrics.jsonl", run.name)
     versions = result["versions"]
+    first, *_ = read_lines(run / "starts.jsonl", "put it back")
     return {
         "game": result["env"].partition(":")[2] or result["env"],
         "delay": result["delay"] or "none",
@@ -48,18 +51,33 @@ def record_of(run: Path) -> dict[str, Any]:
         "selfplay": curve.selfplay,
         "prediction": result["prediction"],
         "config": config,
+        "command": first["command"],
         "commit": versions["commit"],
         "device": versions["device"],
         "versions": versions,
     }
 
 
+def settings_of(record: dict[str, Any]) -> dict[str, Any]:
+    """What runs of one cell have in common that differ in the seed alone."""
+    apart = (*FREE_FIELDS, "seed")
+    return {name: value for name, value in record["config"].items() if name not in apart}
+
+
 def write_record(run: Path, folder: Path) -> Path:
-    """Write the record of a run into a folder of records; its file."""
+    """Write the record of a run into a folder of records; its file.
+
+    Raises:
+        UsageError: The folder has the same cell and seed, with other settings.
+    """
     record = record_of(run)
     words = (record["game"], record["agent"], record["delay"], f"seed{record['seed']}")
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{file_name(*words)}.json"
+    if path.exists() and settings_of(read_json(path, "take it away", KEYS)) != settings_of(record):
+        raise UsageError(
+            f"{path} is of a run with other settings: take it away, or type --folder with another"
+        )
     write_json(path, record)
     return path
 
