@@ -169,7 +169,8 @@ def stored(folder, part):
 
 def progress_of(folder):
     values = json.loads((newest(folder) / "progress" / "metadata").read_text())
-    return {k: v for k, v in values.items() if k not in ("seconds", "times", "metrics_bytes")}
+    times = ("seconds", "compile_seconds", "times", "metrics_bytes")
+    return {k: v for k, v in values.items() if k not in times}
 
 
 def steps_of(folder):
