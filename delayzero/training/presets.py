@@ -76,8 +76,8 @@ def atari(config: TrainConfig) -> TrainConfig:
         log_every=2000,
         evaluate_max_steps=3000,
         search=replace(config.search, dirichlet_fraction=0.25, q_floor=0.1),
-        learner=replace(LearnerConfig(), drop_at=0.7, consistency_steps=2),
-        reanalysis=ReanalysisConfig(),
+        learner=replace(LearnerConfig(), drop_at=0.7, consistency_steps=1),
+        reanalysis=replace(ReanalysisConfig(), positions_per_update=40),
         q=replace(
             config.q, learning_rate=1e-4, target_period=250, epsilon_end=0.001, epsilon_share=0.1
         ),
