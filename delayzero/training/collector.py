@@ -15,10 +15,7 @@ from jax.stages import Lowered
 
 from delayzero.agents import Ending, Step
 from delayzero.agents.audit import Audit
-from delayzero.learning.reanalysis import (
-    targets_of,
-    with_newest_searched,
-)
+from delayzero.learning.reanalysis import targets_of, with_newest_searched
 from delayzero.planning import SearchResult
 from delayzero.replay import Decisions, HostFrames, Replay, Targets, Transitions, append
 from delayzero.training.system import (
