@@ -21,12 +21,17 @@ from delayzero.replay import (
 
 
 class Batch(NamedTuple):
-    """What one update learns from: ``B`` positions, ``K`` unrolled steps, stacks of ``S``."""
+    """What one update learns from: ``B`` positions, ``K`` unrolled steps, stacks of ``S``.
+
+    After ``C`` of the steps an imagined state is compared with what was really seen.
+    """
 
     observation: Array
     """The stack at each position, ``[B, S, ...]``."""
     following: Array
-    """The frames of the stacks after it, in order, ``[B, K - 1 + S, ...]``."""
+    """The stacks that were seen after the compared steps, ``[B, C, S, ...]``."""
+    compared: Array
+    """Those steps, from 0 on, ``[B, C]``."""
     action: Array
     """``[B, K]``."""
     policy: Array
@@ -41,8 +46,6 @@ class Batch(NamedTuple):
     """Importance weights, ``[B]``."""
     age: Array
     """Updates since the targets at each position were made, ``[B]``."""
-    compared: Array | None = None
-    """After which unrolled steps consistency is measured, ``[C]`` from 0 on; None: after all."""
     queue: Array | None = None
     """For a model that sees them: the actions under way at each state, ``[B, K + 1, M]``."""
 
@@ -57,6 +60,7 @@ def assemble(
     replay: Replay,
     sample: Sample,
     targets: Targets,
+    compared: Array,
     config: LearnerConfig,
     *,
     stack: int,
@@ -69,6 +73,7 @@ def assemble(
         replay: The replay.
         sample: The sampled positions.
         targets: Policies and values of their windows, stored or searched anew, ``[B, W, ...]``.
+        compared: See :class:`Batch`.
         config: The learner's.
         stack: Frames in an observation.
         discount: Of the problem.
@@ -77,13 +82,8 @@ def assemble(
     unroll, window = config.unroll, config.window
     slots, envs = window_slots(replay, sample, window)
     happened = jax.tree.map(lambda field: field[slots, envs], replay.transitions)
-    frames = stacked_frames(
-        replay,
-        sample.times + unroll,
-        sample.envs,
-        replay.start[slots[:, 0], envs[:, 0]],
-        stack + unroll,
-    )
+    start = replay.start[slots[:, 0], envs[:, 0]]
+    reached = sample.times[:, None] + 1 + compared
     alive = alive_steps(happened.terminated, happened.truncated, unroll)
     age = (replay.length - sample.times) * replay.num_envs
     searched = config.bootstrap == "search"
@@ -100,8 +100,9 @@ def assemble(
         old = (age > config.mixed_value_age) & (updates >= config.mixed_value_after)
         value = jnp.where(old[:, None] & alive, targets.search_value[:, : unroll + 1], value)
     return Batch(
-        observation=frames[:, :stack],
-        following=frames[:, 1:],
+        observation=stacked_frames(replay, sample.times, sample.envs, start, stack),
+        following=stacked_frames(replay, reached, sample.envs[:, None], start[:, None], stack),
+        compared=compared,
         action=happened.action[:, :unroll],
         policy=targets.policy[:, : unroll + 1],
         value=value,

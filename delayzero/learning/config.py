@@ -37,8 +37,8 @@ class LearnerConfig:
     consistency_weight: float = 2.0
     """Weight of the consistency loss."""
     consistency_steps: int | None = None
-    """Unrolled steps, drawn anew for each update, after which imagined states are compared with
-    real ones; the loss is scaled up to all. None, or more than there are: all of them."""
+    """Unrolled steps, drawn anew for each position of a batch, after which imagined states are
+    compared with real ones; the loss is scaled up to all. None, or more than there are: all."""
     augment: bool | None = None
     """Shift and scale images randomly; by itself for pixels (uint8) alone."""
     optimiser: Literal["sgd", "adam"] = "sgd"

@@ -54,7 +54,7 @@ def unroll_model(model: InTraining, batch: Batch, horizon: int) -> Unrolled:
         latents.append(_half_gradient(model("step", latents[-1], batch.action[:, k])))
     states = jnp.stack(latents)
     prediction = model.several("predict", states)
-    compared = states[1:] if batch.compared is None else states[1:][batch.compared]
+    compared = _after_steps(states[1:], batch.compared)
     imagined = model.several("predict_projection", model.several("project", compared))
     gates = model.several("prefix_input", states[1:])
     memory = zero = model.model.initial_memory(states.shape[1])
@@ -91,7 +91,7 @@ def efficientzero_loss(
     policy_losses = -jnp.sum(policy * log_policy, axis=-1) * alive
     value_losses = support.cross_entropy(out.value_logits, value) * taken
     prefix_losses = support.cross_entropy(out.prefix_logits, prefix) * taken[1:]
-    compared = taken[1:] if batch.compared is None else taken[1:][batch.compared]  # [C, B]
+    compared = _after_steps(taken[1:], batch.compared)
     # As if all steps were compared, on average over the choices.
     consistency_losses = -out.similarity * compared * (steps / compared.shape[0])
     per_sample = (
@@ -124,16 +124,19 @@ def efficientzero_loss(
 
 
 def _following_latents(model: InTraining, batch: Batch) -> Array:
-    """The real latents at the states that are compared, ``[C * B, ...]``."""
-    steps = batch.action.shape[1]
-    chosen = jnp.arange(steps) if batch.compared is None else batch.compared
-    following, stack = batch.following, batch.observation.shape[1]
-    queue = batch.queue
+    """The real latents after the compared steps, as one batch ``[C * B, ...]``."""
+    seen, queue = batch.following.swapaxes(0, 1), batch.queue
     if queue is not None:
-        queue = queue[:, 1:][:, chosen].swapaxes(0, 1)
-        queue = queue.reshape(queue.shape[0] * queue.shape[1], -1)
-    found: Array = model("represent_windows", following, chosen, stack, queue)
+        queue = _after_steps(queue[:, 1:].swapaxes(0, 1), batch.compared)
+        queue = queue.reshape(seen.shape[0] * seen.shape[1], -1)
+    found: Array = model("represent", seen.reshape(-1, *seen.shape[2:]), queue)
     return found
+
+
+def _after_steps(values: Array, steps: Array) -> Array:
+    """Of values after all steps ``[K, B, ...]`` those after some ``[B, C]``: ``[C, B, ...]``."""
+    # Unique: the gradient is then written without adding.
+    return values.at[steps.T, jnp.arange(values.shape[1])].get(unique_indices=True)
 
 
 def _project(model: InTraining, latents: Array, size: int) -> Array:

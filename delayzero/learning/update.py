@@ -110,6 +110,7 @@ class Learner:
             replay,
             chosen,
             targets,
+            self.compared(jax.random.fold_in(key, 2)),
             self.config,
             stack=self.stack,
             discount=self.planner.discount,
@@ -141,18 +142,20 @@ class Learner:
         if not self.augment:
             return batch
         first_key, following_key = jax.random.split(key)
-        dtype = self.planner.model.dtype
+        dtype, shape = self.planner.model.dtype, batch.following.shape
+        following = batch.following.reshape(shape[0], shape[1] * shape[2], *shape[3:])
         return batch._replace(
             observation=augmented(first_key, batch.observation, dtype),
-            following=augmented(following_key, batch.following, dtype),
+            following=augmented(following_key, following, dtype).reshape(shape),
         )
 
-    def compared(self, key: Array) -> Array | None:
-        """The unrolled steps after which an update measures consistency, see :class:`Batch`."""
-        count = self.config.consistency_steps
-        if count is None or count >= self.config.unroll:
-            return None
-        return jax.random.permutation(key, self.config.unroll)[:count]
+    def compared(self, key: Array) -> Array:
+        """The unrolled steps after which consistency is measured at each position, ``[B, C]``."""
+        unroll, count = self.config.unroll, self.config.consistency_steps
+        every = jnp.broadcast_to(jnp.arange(unroll), (self.config.batch_size, unroll))
+        if count is None or count >= unroll:
+            return every
+        return jax.random.permutation(key, every, axis=1, independent=True)[:, :count]
 
     def _one_update(
         self, state: LearnerState, replay: Replay, key: Array
@@ -162,7 +165,6 @@ class Learner:
         with jax.named_scope("augmentation"):
             update_key = jax.random.fold_in(key, state.updates)
             batch = self.augmented(batch, jax.random.fold_in(update_key, 1))
-        batch = batch._replace(compared=self.compared(jax.random.fold_in(update_key, 2)))
         gradient, output = self.gradients(state.variables, batch)
         norm = optax.tree.norm(gradient)
         params = state.variables["params"]

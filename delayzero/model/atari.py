@@ -12,7 +12,7 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jax import Array
 
-from delayzero.model.layers import ConvNorm, ResidualBlock, Windows, mean_pool
+from delayzero.model.layers import ConvNorm, ResidualBlock, mean_pool
 from delayzero.model.parts import ImageDynamics, Perceptron, PredictionNet, PrefixNet
 from delayzero.model.scalars import Support
 from delayzero.model.world_model import WorldModel
@@ -23,13 +23,13 @@ PROJECTION = 1024
 
 
 class AtariEncoder(nn.Module):
-    """From images ``[B, 96, 96, S * C]`` to latents ``[B, 6, 6, 64]``; of windows, of each."""
+    """From images ``[B, 96, 96, S * C]`` to latents ``[B, 6, 6, 64]``."""
 
     dtype: Any = jnp.float32
 
     @nn.compact
-    def __call__(self, x: Array, train: bool, windows: Windows | None = None) -> Array:
-        x = nn.relu(ConvNorm(32, stride=2, dtype=self.dtype)(x, train, windows=windows))
+    def __call__(self, x: Array, train: bool) -> Array:
+        x = nn.relu(ConvNorm(32, stride=2, dtype=self.dtype)(x, train))
         x = ResidualBlock(32, dtype=self.dtype)(x, train)
         x = ResidualBlock(64, stride=2, dtype=self.dtype)(x, train)
         x = ResidualBlock(64, dtype=self.dtype)(x, train)
@@ -49,7 +49,6 @@ def atari_model(num_actions: int, support: Support, dtype: Any) -> WorldModel:
     """
     return WorldModel(
         encoder=AtariEncoder(dtype),
-        encodes_windows=True,
         dynamics=ImageDynamics(num_actions, "plane", dtype=dtype),
         prefix=PrefixNet(support.bins, MEMORY, HEAD, dtype=dtype),
         prediction=PredictionNet(num_actions, support.bins, HEAD, blocks=1, dtype=dtype),

@@ -6,7 +6,7 @@ Parameters are float32; what flows through the layers has their ``dtype``.
 from __future__ import annotations
 
 import math
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import flax.linen as nn
 import jax
@@ -172,15 +172,6 @@ class BatchNorm(nn.Module):
         return factor, self.bias - mean * factor
 
 
-class Windows(NamedTuple):
-    """Several images in one: each is some neighbouring channels of it."""
-
-    starts: Array
-    """The first channel of each, ``[W]``."""
-    channels: int
-    """How many channels each has."""
-
-
 class ConvNorm(nn.Module):
     """A 3x3 convolution of ``[B, H, W, C]``, then batch normalisation.
 
@@ -193,23 +184,15 @@ class ConvNorm(nn.Module):
     dtype: Any = jnp.float32
 
     @nn.compact
-    def __call__(
-        self,
-        x: Array,
-        train: bool,
-        constants: Array | None = None,
-        windows: Windows | None = None,
-    ) -> Array:
+    def __call__(self, x: Array, train: bool, constants: Array | None = None) -> Array:
         """The normalised convolution of an image, and of planes that are constant each.
 
         Args:
             x: ``[B, H, W, C]``.
             train: Whether to normalise by the batch.
             constants: Of further planes, ``[B, P]``.
-            windows: Convolve several parts of the channels, all with this kernel; the result is
-                ``[W * B, ...]`` then, one batch to the normalisation.
         """
-        channels = x.shape[-1] if windows is None else windows.channels
+        channels = x.shape[-1]
         planes = 0 if constants is None else constants.shape[-1]
         kernel = new_kernel(self, 3, channels + planes, self.features)
         norm = BatchNorm(self.features, self.dtype)
@@ -217,35 +200,10 @@ class ConvNorm(nn.Module):
             factor, offset = norm.factors()
             kernel = kernel * factor
         kernel = kernel.astype(self.dtype)
-        x = x.astype(self.dtype)
-        if windows is not None:
-            assert constants is None, "windows have no further planes"
-            y = convolve_windows(x, kernel, windows.starts, self.stride)
-        else:
-            y = convolve(x, kernel[:, :, :channels], self.stride)
+        y = convolve(x.astype(self.dtype), kernel[:, :, :channels], self.stride)
         if constants is not None:
             y = y + convolve_constants(constants.astype(self.dtype), kernel[:, :, channels:], y)
         return norm(y, train) if train else y + offset.astype(self.dtype)
-
-
-def convolve_windows(x: Array, kernel: Array, starts: Array, stride: int) -> Array:
-    """Convolutions of parts of an image's channels with one kernel, ``[W * B, ...]``.
-
-    One convolution does it, with a kernel for all channels that is zero outside of each part: twice
-    the products for stacks of four out of eight frames, but no frame is copied into every stack
-    that it belongs to, and GPUs are better at many channels.
-
-    Args:
-        x: ``[B, H, W, C]``.
-        kernel: ``[3, 3, P, F]`` for parts of P channels.
-        starts: The first channel of each part, ``[W]``.
-        stride: Of the convolution.
-    """
-    room = jnp.zeros((*kernel.shape[:2], x.shape[-1], kernel.shape[-1]), kernel.dtype)
-    parts = [jax.lax.dynamic_update_slice(room, kernel, (0, 0, start, 0)) for start in starts]
-    y = convolve(x, jnp.concatenate(parts, axis=-1), stride)
-    apart = y.reshape(*y.shape[:3], len(parts), -1)
-    return jnp.moveaxis(apart, 3, 0).reshape(-1, *y.shape[1:3], kernel.shape[-1])
 
 
 def convolve_constants(constants: Array, kernel: Array, like: Array) -> Array:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import flax.linen as nn
-import jax
 import jax.numpy as jnp
 from jax import Array
 
-from delayzero.model.layers import Memory, Windows, scale_to_unit
+from delayzero.model.layers import Memory, scale_to_unit
 from delayzero.model.parts import Prediction, PrefixNet
 from delayzero.model.scalars import Support
 
@@ -40,7 +39,6 @@ class WorldModel(nn.Module):
         num_actions: How many actions there are.
         support: The support of the value and of the value prefix.
         memory_size: The size H of the memory.
-        encodes_windows: Whether the encoder takes :class:`~delayzero.model.layers.Windows` too.
         scales: Whether every latent, encoded or imagined, is scaled to [0, 1]. Batch normalisation
             hides it from all losses when imagined latents drift away from encoded ones; outside
             training, and beyond the steps that are unrolled in it, such a model is lost.
@@ -57,7 +55,6 @@ class WorldModel(nn.Module):
     num_actions: int
     support: Support
     memory_size: int
-    encodes_windows: bool = False
     queue: nn.Module | None = None
     scales: bool = False
     dtype: Any = jnp.float32
@@ -76,31 +73,10 @@ class WorldModel(nn.Module):
             Latents ``[B, ...]``.
         """
         latent: Array = self.encoder(self._input(observation), self.train)
-        return self._with_queue(latent, queue)
-
-    def represent_windows(
-        self, frames: Array, starts: Array, size: int, queue: Array | None = None
-    ) -> Array:
-        """Encode several stacks of the same frames, as one batch.
-
-        Args:
-            frames: ``[B, F, *shape]``, the oldest first.
-            starts: The first frame of each stack, ``[W]``.
-            size: The frames of a stack.
-            queue: See :meth:`represent`, ``[W * B, M]``.
-
-        Returns:
-            Latents ``[W * B, ...]``.
-        """
-        if self.encodes_windows:
-            channels = frames.shape[-1]
-            windows = Windows(starts * channels, size * channels)
-            latent: Array = self.encoder(self._input(frames), self.train, windows)
-            return self._with_queue(latent, queue)
-        stacks = jnp.concatenate(
-            [jax.lax.dynamic_slice_in_dim(frames, start, size, axis=1) for start in starts]
-        )
-        return self.represent(stacks, queue)
+        if self.queue is not None:
+            assert queue is not None, "this model needs the actions under way"
+            latent = self.queue(latent, queue, self.train)
+        return self._in_range(latent)
 
     def _input(self, frames: Array) -> Array:
         """What the encoder sees of frames ``[B, F, *shape]``."""
@@ -111,13 +87,6 @@ class WorldModel(nn.Module):
             batch, count, height, width, channels = x.shape
             return jnp.moveaxis(x, 1, 3).reshape(batch, height, width, count * channels)
         return x.reshape(x.shape[0], -1)
-
-    def _with_queue(self, latent: Array, queue: Array | None) -> Array:
-        """Latents that know of the actions under way, if this model's do."""
-        if self.queue is None:
-            return self._in_range(latent)
-        assert queue is not None, "this model needs the actions under way"
-        return self._in_range(self.queue(latent, queue, self.train))
 
     def _in_range(self, latent: Array) -> Array:
         return scale_to_unit(latent) if self.scales else latent

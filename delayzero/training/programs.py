@@ -27,8 +27,13 @@ from delayzero.training.system import STREAM_WEIGHTS, System, run_key
 
 
 def _compiler_options() -> dict[str, str | bool] | None:
-    """For long compilations: XLA times its candidates, without comparing what they compute."""
-    return {"xla_gpu_autotune_level": "3"} if jax.default_backend() == "gpu" else None
+    """For long compilations: XLA tries out less.
+
+    It times its candidates without comparing what they compute, and has cuBLAS multiply matrices.
+    """
+    if jax.default_backend() != "gpu":
+        return None
+    return {"xla_gpu_autotune_level": "3", "xla_gpu_enable_triton_gemm": False}
 
 
 class Programs:

@@ -51,7 +51,8 @@ def test_learner_changes_both_stacks_apart_and_nothing_else(on):
     learner = oracle.small_learner("conv", augment=on)
     frames = np.random.default_rng(1).integers(0, 256, (4, 2, 10, 10, 2), np.uint8)
     following = np.concatenate([frames, frames], axis=1)
-    batch = Batch(frames, following, *range(7))
+    stacks = following.reshape(4, 2, 2, 10, 10, 2)
+    batch = Batch(frames, stacks, *range(8))
     key = jax.random.key(3)
     if not on:
         assert learner.augmented(batch, key) is batch
@@ -59,5 +60,6 @@ def test_learner_changes_both_stacks_apart_and_nothing_else(on):
     got = oracle.quick_jit(learner.augmented)(batch, key)
     first, second = jax.random.split(key)
     assert np.allclose(got.observation, slow(first, frames)[0], atol=1e-6)
-    assert np.allclose(got.following, slow(second, following)[0], atol=1e-6)
+    wanted = slow(second, following)[0].reshape(stacks.shape)
+    assert np.allclose(got.following, wanted, atol=1e-6)
     assert got._replace(observation=0, following=0) == batch._replace(observation=0, following=0)

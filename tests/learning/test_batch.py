@@ -24,6 +24,7 @@ PLANS = {
 }
 LENGTHS = {"not-full": 40, "just-full": 48, "wrapped": 200}
 ROWS, ENVS = 48, 3
+COMPARED = np.random.default_rng(0).permuted(np.tile(np.arange(14), (ROWS * ENVS, 1)), axis=1)
 
 
 def sample_of(places):
@@ -38,7 +39,7 @@ def sample_of(places):
 def assembled(replay, sample, updates, plan):
     targets = window_targets(replay, sample, plan.config.window)
     get = {"stack": plan.stack, "discount": plan.discount, "updates": updates}
-    return assemble(replay, sample, targets, plan.config, **get)
+    return assemble(replay, sample, targets, COMPARED[:, :2] % plan.unroll, plan.config, **get)
 
 
 def make_batch(replay, sample, plan):
@@ -54,7 +55,7 @@ def test_batch_is_what_the_episodes_say(name, ring):
     places = oracle.complete_rows(history, ROWS, length, plan)
     assert len(places) > 50
     batch = make_batch(replay, sample_of(places), plan)
-    kinds = set()
+    kinds, steps_compared = set(), set()
     for b, (time, env) in enumerate(places):
         episode, i = history.find(time, env)
         steps = oracle.steps_for((length - time) * history.num_envs, plan)
@@ -73,13 +74,17 @@ def test_batch_is_what_the_episodes_say(name, ring):
                 assert batch.action[b, k] == episode[i + k].action
                 wanted = oracle.prefix_target(episode, i, k, plan)
                 assert batch.prefix[b, k] == pytest.approx(wanted, abs=2e-6), (time, env, k)
-                following = batch.following[b, k : k + plan.stack]
-                assert np.array_equal(following, oracle.stack_at(episode, i + k + 1, plan.stack))
+        for step, stack in zip(batch.compared[b], batch.following[b], strict=True):
+            if oracle.is_taken(episode, i, step + 1):
+                wanted = oracle.stack_at(episode, i + step + 1, plan.stack)
+                assert np.array_equal(stack, wanted)
+                steps_compared.add(int(step))
     assert {kind[:2] for kind in kinds} == {(True, True), (False, True), (False, False)}
     if plan.td_age is not None:
         assert {kind[2] for kind in kinds} == {1, 2, 3, 4}
     assert np.array_equal(batch.weight, sample_of(places).weights)
-    assert batch.following.shape[1] == plan.unroll - 1 + plan.stack
+    assert steps_compared == set(range(plan.unroll))
+    assert batch.following.shape[1:3] == (2, plan.stack)
 
 
 def test_queues_are_those_of_the_rows_themselves():

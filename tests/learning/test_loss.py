@@ -30,7 +30,8 @@ def make_batch(seed=0, ends=ENDS):
     alive = np.array([[end is None or k < end for k in range(STEPS + 1)] for end in ends])
     return Batch(
         observation=normal(STACK, 3),
-        following=normal(STEPS - 1 + STACK, 3),
+        following=normal(STEPS, STACK, 3),
+        compared=rng.permuted(np.tile(np.arange(STEPS), (len(ends), 1)), axis=1),
         action=rng.integers(3, size=(len(ends), STEPS)).astype(np.int32),
         policy=rng.dirichlet(np.ones(3), (len(ends), STEPS + 1)).astype(np.float32),
         value=5 * normal(STEPS + 1),
@@ -40,6 +41,17 @@ def make_batch(seed=0, ends=ENDS):
         age=np.arange(len(ends), dtype=np.int32),
         queue=np.zeros((len(ends), STEPS + 1, 0), np.int32),
     )
+
+
+def place_of(batch, b, step):
+    """Where a sample has what was seen after a step."""
+    return list(batch.compared[b]).index(step)
+
+
+def seen_after(batch, step):
+    """The stacks that were seen after a step, of all samples."""
+    stacks = [batch.following[b, place_of(batch, b, step)] for b in range(len(batch.following))]
+    return jnp.asarray(np.stack(stacks))
 
 
 def loss_and_gradient(params, batch, weights=WEIGHTS):
@@ -100,7 +112,7 @@ def slow_sample(variables, batch, b, horizon):
             latent = run["step"](latent, take(batch.action[b, k - 1]))
             logits, memory = run["value_prefix"](latent, memory)
             sums[2] += cross_entropy(logits[0], float(batch.prefix[b, k - 1]))
-            real = run["represent"](take(batch.following[b, k - 1 : k - 1 + STACK]))
+            real = run["represent"](take(batch.following[b, place_of(batch, b, k - 1)]))
             real = np.asarray(run["project"](real)[0], np.float64)
             imagined = np.asarray(run["predict_projection"](run["project"](latent))[0], np.float64)
             lengths = np.sqrt(np.sum(real**2)) * np.sqrt(np.sum(imagined**2))
@@ -167,7 +179,7 @@ def test_gradient_has_halves_and_a_fixed_consistency_target(variables):
     batch = make_batch(seed=1)
     real = []
     for k in range(STEPS):
-        latent = part["represent"](variables, jnp.asarray(batch.following[:, k : k + STACK]))
+        latent = part["represent"](variables, seen_after(batch, k))
         projection = np.asarray(part["project"](variables, latent))
         real.append(projection / np.linalg.norm(projection, axis=-1, keepdims=True))
     value, wanted = oracle.quick_jit(jax.value_and_grad(explicit_loss))(
@@ -225,11 +237,12 @@ def test_what_is_masked_has_no_influence(variables):
     for b, end in enumerate(ENDS):
         if end is None:
             continue
-        # States up to `end` were reached: by actions 0 .. end - 1, seen in following[: end].
+        # States up to `end` were reached, by actions 0 .. end - 1.
         for name, first in (("action", end), ("prefix", end), ("policy", end)):
             fields[name][b, first:] = getattr(other, name)[b, first:]
         fields["value"][b, end + 1 :] = other.value[b, end + 1 :]
-        fields["following"][b, end - 1 + STACK :] = other.following[b, end - 1 + STACK :]
+        for step in range(end, STEPS):
+            fields["following"][b, place_of(batch, b, step)] = other.following[b, step]
     changed = Batch(**fields)
     names = ("action", "prefix", "policy", "value", "following")
     assert all(not np.array_equal(getattr(changed, n), getattr(batch, n)) for n in names)
@@ -240,12 +253,16 @@ def test_what_is_masked_has_no_influence(variables):
     assert oracle.leaves_equal(first, second)
 
 
+END_OF_1 = (1, place_of(make_batch(seed=3), 1, 0), STACK - 1)
+"""The newest frame after the only step of sample 1."""
+
+
 @pytest.mark.parametrize(
     ("name", "place"),
     [
         pytest.param("value", (1, 1), id="value-that-the-end-led-to"),
         pytest.param("prefix", (1, 0), id="prefix-with-the-last-reward"),
-        pytest.param("following", (1, STACK - 1), id="frame-that-the-end-led-to"),
+        pytest.param("following", END_OF_1, id="frame-that-the-end-led-to"),
         pytest.param("policy", (2, 1), id="policy-before-the-end"),
         pytest.param("action", (2, 1), id="last-action"),
     ],
@@ -265,6 +282,8 @@ def test_a_model_that_sees_queues_is_shown_those_of_each_state():
     assert all((queue[:, k] != queue[:, k + 1]).any() for k in range(STEPS))
     variables = oracle.random_variables(model, jnp.zeros((1, STACK, 3)), queue=2)
 
+    seen = [seen_after(batch, k) for k in range(STEPS)]
+
     @oracle.quick_jit
     def similarity(variables, batch):
         return unroll_model(InTraining(model, variables), batch, 2).similarity
@@ -275,8 +294,7 @@ def test_a_model_that_sees_queues_is_shown_those_of_each_state():
         latent, found = bound.represent(batch.observation, batch.queue[:, 0]), []
         for k in range(STEPS):
             latent = bound.step(latent, batch.action[:, k])
-            seen = batch.following[:, k : k + STACK]
-            real = bound.project(bound.represent(seen, batch.queue[:, k + 1]))
+            real = bound.project(bound.represent(seen[k], batch.queue[:, k + 1]))
             imagined = bound.predict_projection(bound.project(latent))
             lengths = jnp.linalg.norm(real, axis=-1) * jnp.linalg.norm(imagined, axis=-1)
             found.append(jnp.sum(real * imagined, axis=-1) / lengths)
@@ -284,7 +302,8 @@ def test_a_model_that_sees_queues_is_shown_those_of_each_state():
 
     batch = batch._replace(queue=queue)
     expected = slow(variables, batch)
-    np.testing.assert_allclose(similarity(variables, batch), expected, rtol=1e-3, atol=1e-4)
+    wanted = np.take_along_axis(np.asarray(expected), batch.compared.T, axis=0)
+    np.testing.assert_allclose(similarity(variables, batch), wanted, rtol=1e-3, atol=1e-4)
     empty = batch._replace(queue=np.full_like(queue, oracle.ACTIONS))
     assert (np.abs(slow(variables, empty) - expected) > 1e-3).any(axis=1).all()
 
@@ -292,7 +311,10 @@ def test_a_model_that_sees_queues_is_shown_those_of_each_state():
 def test_comparing_some_steps_is_comparing_all_on_average(variables):
     batch = make_batch()
     (total, output), whole = loss_and_gradient(variables["params"], batch)
-    choices = [batch._replace(compared=np.array(c)) for c in ([0, 2], [1, 0], [2, 1])]
+    choices = [
+        batch._replace(compared=batch.compared[:, some], following=batch.following[:, some])
+        for some in ([0, 2], [1, 0], [2, 1])  # after other steps of each sample
+    ]
     parts = [loss_and_gradient(variables["params"], choice) for choice in choices]
     assert np.mean([part[0][0] for part in parts]) == pytest.approx(float(total), rel=1e-5)
     mean = jax.tree.map(lambda *gradients: np.mean(gradients, axis=0), *(part[1] for part in parts))
@@ -308,7 +330,7 @@ def test_everything_is_normalised_by_its_batch():
     model, rng = oracle.small_model("conv"), np.random.default_rng(0)
     batch = make_batch()._replace(
         observation=rng.random((SAMPLES, STACK, 10, 10, 2)) < 0.3,
-        following=rng.random((SAMPLES, STEPS - 1 + STACK, 10, 10, 2)) < 0.3,
+        following=rng.random((SAMPLES, STEPS, STACK, 10, 10, 2)) < 0.3,
     )
     variables = oracle.random_variables(model, batch.observation)
     config = LearnerConfig(unroll=STEPS)

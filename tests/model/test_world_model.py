@@ -221,46 +221,6 @@ def test_a_bound_model_works_inside_a_scan():
     assert predictions.policy_logits.shape == (4, 3, ACTIONS)
 
 
-@pytest.mark.parametrize("kind", ["mlp", "conv", pytest.param("atari", marks=pytest.mark.slow)])
-def test_windows_are_stacks(kind):
-    model, starts = build(kind), jnp.array([2, 0])
-    frames = observations(kind, batch=2, stack=4)
-    run = jax.jit(partial(model.apply, method="represent"))
-    stacks = [run(awake(kind), frames[:, start : start + 2]) for start in (2, 0)]
-    windows = partial(model.apply, method="represent_windows")
-    got = jax.jit(windows, static_argnums=3)(awake(kind), frames, starts, 2)
-    assert np.allclose(got, np.concatenate(stacks), atol=1e-5)
-    assert not np.allclose(stacks[0], stacks[1], atol=1e-3)
-
-
-def test_windows_are_one_batch_in_training():
-    model, starts = build("atari").clone(train=True), jnp.array([2, 0])
-    frames = observations("atari", batch=2, stack=4)
-    train = partial(model.apply, mutable=["batch_stats"])
-    stacks = jnp.concatenate([frames[:, start : start + 2] for start in (2, 0)])
-    wanted = jax.jit(partial(train, method="represent"))(awake("atari"), stacks)
-    windows = jax.jit(partial(train, method="represent_windows"), static_argnums=3)
-    got = windows(awake("atari"), frames, starts, 2)
-    for one, other in zip(jax.tree.leaves(got), jax.tree.leaves(wanted), strict=True):
-        np.testing.assert_allclose(one, other, atol=1e-4)
-
-
-def test_windows_know_their_queues():
-    model = build_model(ModelConfig(dtype="float32"), SHAPES["mlp"], ACTIONS, sees_queue=True)
-    frames, starts = observations("mlp", batch=3, stack=4), jnp.array([1, 2, 0, 1])
-    queue = jnp.asarray(np.random.default_rng(2).integers(0, ACTIONS + 1, (12, 3)))
-    init = partial(model.init, method="everything")
-    variables = jax.jit(init)(KEY, frames[:, :2], actions(), queue[:3])
-    windows = partial(model.apply, method="represent_windows")
-    got = jax.jit(windows, static_argnums=3)(variables, frames, starts, 2, queue)
-    run = jax.jit(partial(model.apply, method="represent"))
-    for i, start in enumerate((1, 2, 0, 1)):
-        own = slice(3 * i, 3 * i + 3)
-        wanted = run(variables, frames[:, start : start + 2], queue[own])
-        np.testing.assert_allclose(got[own], wanted, atol=1e-5)
-    assert not np.allclose(got[:3], got[9:], atol=1e-3), "the same frames, other queues"
-
-
 @pytest.mark.parametrize("kind", ["conv", pytest.param("atari", marks=pytest.mark.slow)])
 def test_latents_of_images_stay_in_range_however_far_they_are_rolled(kind):
     shown = observations(kind)
