@@ -23,6 +23,8 @@ import jax
 import jax.numpy as jnp
 from parts import filled_replay, report, system_of
 
+from delayzero.training.programs import compiler_options
+
 
 def kernel_events(folder: Path) -> list[dict[str, Any]]:
     """What ran on the device's streams, from the trace that JAX's profiler left."""
@@ -86,7 +88,8 @@ def main() -> None:
     replay = filled_replay(system, options.positions // system.config.envs)
     state = jax.jit(system.first_state)(jax.random.key(0))
     arguments = (state, replay, jax.random.key(1), jnp.int32(options.updates))
-    update = jax.jit(system.learner.update).lower(*arguments).compile()
+    lowered = jax.jit(system.learner.update).lower(*arguments)
+    update = lowered.compile(compiler_options=compiler_options())
     came_from = operations(update.as_text() or "")
     jax.block_until_ready(update(*arguments))
     begun = time.perf_counter()

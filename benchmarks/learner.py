@@ -23,12 +23,14 @@ from delayzero.learning import Learner, LearnerState
 from delayzero.learning.loss import efficientzero_loss
 from delayzero.learning.optimiser import make_optimiser
 from delayzero.replay import Replay
+from delayzero.training.programs import compiler_options
 from delayzero.training.system import System
 
 
 def whole_update(system: System, state: LearnerState, replay: Replay, count: int) -> float:
-    update = jax.jit(system.learner.update)
     arguments = (state, replay, jax.random.key(1), jnp.int32(count))
+    lowered = jax.jit(system.learner.update).lower(*arguments)
+    update = lowered.compile(compiler_options=compiler_options())
     jax.block_until_ready(update(*arguments))
     begun = time.perf_counter()
     jax.block_until_ready(update(*arguments))

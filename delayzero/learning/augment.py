@@ -35,7 +35,7 @@ def augmented(key: Array, frames: Array, dtype: Any) -> Array:
     moved = from_words(jax.vmap(shifted)(to_words(frames), rows, columns), channels)
     noise = jnp.clip(jax.random.normal(intensity_key, (batch, 1, 1, 1, 1)), -2, 2)
     scale = (1 + INTENSITY * noise) / 255
-    # Apart from what follows: fused with it, every pixel of each stack would be looked up again.
+    # Apart from what follows: fused with it, a pixel would be looked up again for each use.
     changed = jax.lax.optimization_barrier(moved.astype(dtype) * scale.astype(dtype))
     return jnp.moveaxis(changed, 3, 1)
 

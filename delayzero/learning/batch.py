@@ -31,7 +31,7 @@ class Batch(NamedTuple):
     following: Array
     """The stacks that were seen after the compared steps, ``[B, C, S, ...]``."""
     compared: Array
-    """Those steps, from 0 on, ``[B, C]``."""
+    """Those steps, from 0 to ``K - 1``, each at most once for a position, ``[B, C]``."""
     action: Array
     """``[B, K]``."""
     policy: Array
@@ -80,6 +80,7 @@ def assemble(
         updates: Updates made so far, ``[]``.
     """
     unroll, window = config.unroll, config.window
+    assert compared.shape[0] == sample.times.shape[0]
     slots, envs = window_slots(replay, sample, window)
     happened = jax.tree.map(lambda field: field[slots, envs], replay.transitions)
     start = replay.start[slots[:, 0], envs[:, 0]]

@@ -44,12 +44,14 @@ def unroll_model(model: InTraining, batch: Batch, horizon: int) -> Unrolled:
     The gradient into each imagined latent is halved. The prefix memory starts again from zero
     every ``horizon`` steps. Real latents for the consistency loss get no gradient; they are encoded
     in one call with the same weights, normalised by their own batch: by the running statistics they
-    would lose what they tell apart. Only the dynamics and the prefix memory run step by step.
+    would lose what they tell apart. Projections of imagined latents are normalised by the batch of
+    those compared first, of those compared second, and so on: by step, if all steps are compared.
+    Only the dynamics and the prefix memory run step by step.
     """
     steps, queue = batch.action.shape[1], batch.queue
     latents = [model("represent", batch.observation, None if queue is None else queue[:, 0])]
     with jax.named_scope("real_latents"):
-        real = _project(model, _following_latents(model, batch), batch.observation.shape[0])
+        real = _project(model, real_latents(model, batch), batch.observation.shape[0])
     for k in range(steps):
         latents.append(_half_gradient(model("step", latents[-1], batch.action[:, k])))
     states = jnp.stack(latents)
@@ -92,7 +94,7 @@ def efficientzero_loss(
     value_losses = support.cross_entropy(out.value_logits, value) * taken
     prefix_losses = support.cross_entropy(out.prefix_logits, prefix) * taken[1:]
     compared = _after_steps(taken[1:], batch.compared)
-    # As if all steps were compared, on average over the choices.
+    # As if all steps were compared, on average over the choices (but for their normalisation).
     consistency_losses = -out.similarity * compared * (steps / compared.shape[0])
     per_sample = (
         config.policy_weight * policy_losses.sum(0)
@@ -123,7 +125,7 @@ def efficientzero_loss(
     return loss, LossOutput(error[0], metrics, in_training.variables)
 
 
-def _following_latents(model: InTraining, batch: Batch) -> Array:
+def real_latents(model: InTraining, batch: Batch) -> Array:
     """The real latents after the compared steps, as one batch ``[C * B, ...]``."""
     seen, queue = batch.following.swapaxes(0, 1), batch.queue
     if queue is not None:

@@ -29,6 +29,9 @@ from delayzero.learning.reanalysis import searched_windows
 from delayzero.planning import Planner
 from delayzero.replay import Replay, ReplayConfig, Sample, with_priorities
 
+SAMPLING, AUGMENTATION, COMPARED = range(3)
+"""Streams of random keys of an update."""
+
 
 @dataclass(frozen=True)
 class Learner:
@@ -82,8 +85,7 @@ class Learner:
 
     def batch(self, state: LearnerState, replay: Replay, key: Array) -> tuple[Sample, Batch]:
         """The batch of the next update, before augmentation."""
-        key = jax.random.fold_in(key, state.updates)
-        sample_key, search_key = jax.random.split(jax.random.fold_in(key, 0))
+        sample_key, search_key = jax.random.split(_stream(key, state, SAMPLING))
         chosen = sample_batch(
             replay,
             sample_key,
@@ -110,7 +112,7 @@ class Learner:
             replay,
             chosen,
             targets,
-            self.compared(jax.random.fold_in(key, 2)),
+            self.compared(_stream(key, state, COMPARED)),
             self.config,
             stack=self.stack,
             discount=self.planner.discount,
@@ -163,8 +165,7 @@ class Learner:
         with jax.named_scope("batch"):
             chosen, batch = self.batch(state, replay, key)
         with jax.named_scope("augmentation"):
-            update_key = jax.random.fold_in(key, state.updates)
-            batch = self.augmented(batch, jax.random.fold_in(update_key, 1))
+            batch = self.augmented(batch, _stream(key, state, AUGMENTATION))
         gradient, output = self.gradients(state.variables, batch)
         norm = optax.tree.norm(gradient)
         params = state.variables["params"]
@@ -199,3 +200,8 @@ class Learner:
     @property
     def _optimiser(self) -> optax.GradientTransformation:
         return make_optimiser(self.config, self.total_updates)
+
+
+def _stream(key: Array, state: LearnerState, stream: int) -> Array:
+    """The key of one use of randomness in the next update."""
+    return jax.random.fold_in(jax.random.fold_in(key, state.updates), stream)

@@ -12,7 +12,7 @@ import numpy as np
 
 from delayzero.arguments import UsageError
 from delayzero.learning.learner import NEVER, LearnerState
-from delayzero.replay import Replay
+from delayzero.replay import Replay, Sample, stacked_frames
 from delayzero.training.checkpoint import Checkpoints
 from delayzero.training.metrics import plain
 from delayzero.training.programs import Programs
@@ -121,14 +121,14 @@ class Learning:
 
     def _explain_failure(self, update: int) -> None:
         place = self._folder / f"failed-batch-{update}.npz"
-        _, batch = self._programs.batch(self.state, self.replay, self._key)
+        sample, batch = self._programs.batch(self.state, self.replay, self._key)
         arrays: dict[str, Any] = {
             name: np.asarray(x) for name, x in batch._asdict().items() if x is not None
         }
         np.savez_compressed(place, **arrays)
         kept = self._checkpoints.latest()
         last = "there is no checkpoint yet" if kept is None else f"checkpoint {kept} is intact"
-        seen = all(np.isfinite(arrays[name]).all() for name in ("observation", "following"))
+        seen = np.isfinite(self._shown(sample)).all()
         cause = "the loss or its gradient is" if seen else "observations of the environment are"
         remedy = (
             f"try a smaller {self._system.learner.rate_setting} in another --folder"
@@ -138,3 +138,12 @@ class Learning:
         raise DivergedError(
             f"update {update}: {cause} not finite; its batch is in {place}, {last}; {remedy}"
         )
+
+    def _shown(self, sample: Sample) -> Any:
+        """All that environments showed in sampled windows, ``[B, F, ...]``."""
+        stack, window = self._system.config.stack, self._system.learner.window
+        start = self.replay.start[sample.times % self.replay.rows, sample.envs]
+        frames = jax.jit(stacked_frames, static_argnums=4)(
+            self.replay, sample.times + window, sample.envs, start, stack + window
+        )
+        return np.asarray(frames)

@@ -26,7 +26,7 @@ from delayzero.training.memory import (
 from delayzero.training.system import STREAM_WEIGHTS, System, run_key
 
 
-def _compiler_options() -> dict[str, str | bool] | None:
+def compiler_options() -> dict[str, str | bool] | None:
     """For long compilations: XLA tries out less.
 
     It times its candidates without comparing what they compute, and has cuBLAS multiply matrices.
@@ -99,7 +99,7 @@ class Programs:
         try:
             own = self._own().items()
             begun = {
-                name: pool.submit(lower(learner).compile, compiler_options=_compiler_options())
+                name: pool.submit(lower(learner).compile, compiler_options=compiler_options())
                 for name, lower in own
             }
             others = [pool.submit(one.compile) for one in acting(learner.variables, self._replay)]

@@ -50,8 +50,8 @@ def test_result_has_the_wanted_type():
 def test_learner_changes_both_stacks_apart_and_nothing_else(on):
     learner = oracle.small_learner("conv", augment=on)
     frames = np.random.default_rng(1).integers(0, 256, (4, 2, 10, 10, 2), np.uint8)
-    following = np.concatenate([frames, frames], axis=1)
-    stacks = following.reshape(4, 2, 2, 10, 10, 2)
+    following = np.random.default_rng(2).integers(0, 256, (4, 6, 10, 10, 2), np.uint8)
+    stacks = following.reshape(4, 3, 2, 10, 10, 2)
     batch = Batch(frames, stacks, *range(8))
     key = jax.random.key(3)
     if not on:

@@ -24,7 +24,6 @@ PLANS = {
 }
 LENGTHS = {"not-full": 40, "just-full": 48, "wrapped": 200}
 ROWS, ENVS = 48, 3
-COMPARED = np.random.default_rng(0).permuted(np.tile(np.arange(14), (ROWS * ENVS, 1)), axis=1)
 
 
 def sample_of(places):
@@ -39,7 +38,9 @@ def sample_of(places):
 def assembled(replay, sample, updates, plan):
     targets = window_targets(replay, sample, plan.config.window)
     get = {"stack": plan.stack, "discount": plan.discount, "updates": updates}
-    return assemble(replay, sample, targets, COMPARED[:, :2] % plan.unroll, plan.config, **get)
+    steps = np.tile(np.arange(plan.unroll), (ROWS * ENVS, 1))
+    compared = np.random.default_rng(0).permuted(steps, axis=1)[:, :2]
+    return assemble(replay, sample, targets, compared, plan.config, **get)
 
 
 def make_batch(replay, sample, plan):

@@ -8,7 +8,7 @@ import pytest
 from delayzero.learning.batch import Batch
 from delayzero.learning.config import LearnerConfig
 from delayzero.learning.in_training import InTraining
-from delayzero.learning.loss import efficientzero_loss, unroll_model
+from delayzero.learning.loss import efficientzero_loss, real_latents, unroll_model
 
 from . import oracle
 
@@ -344,3 +344,13 @@ def test_everything_is_normalised_by_its_batch():
 
     other = jax.tree.map(lambda x: 3 * x + 1, variables["batch_stats"])
     assert loss(other, batch) == loss(variables["batch_stats"], batch)
+
+    @oracle.quick_jit
+    def real_and_slow(batch):
+        stacks = batch.following.swapaxes(0, 1).reshape(-1, *batch.following.shape[2:])
+        one, two = InTraining(model, variables), InTraining(model, variables)
+        return real_latents(one, batch), two("represent", stacks), one.variables, two.variables
+
+    got, wanted, *left = real_and_slow(batch)
+    np.testing.assert_array_equal(got, wanted, "all compared states are one batch")
+    assert oracle.leaves_equal(*left)

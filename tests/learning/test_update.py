@@ -228,9 +228,33 @@ def test_the_compared_steps_are_drawn_anew():
     for drawn in draws:
         assert all(len(set(steps)) == 2 and set(steps) <= {0, 1, 2, 3} for steps in drawn.tolist())
         assert len({tuple(steps) for steps in drawn.tolist()}) > 1, "not one for the whole batch"
-    shares = np.bincount(np.concatenate(draws).ravel()) / np.concatenate(draws).size
-    np.testing.assert_allclose(shares, 0.25, atol=0.05)
+    every = np.concatenate(draws)
+    np.testing.assert_allclose(np.bincount(every.ravel()) / every.size, 0.25, atol=0.05)
+    assert len({tuple(steps) for steps in every.tolist()}) == 12, "all ordered pairs"
     for steps in (None, 4, 5):
         learner = oracle.small_learner(unroll=4, consistency_steps=steps)
         for row in np.asarray(learner.compared(jax.random.key(0))):
             np.testing.assert_array_equal(row, [0, 1, 2, 3])
+
+
+@pytest.mark.parametrize("host", [False, True])
+def test_an_update_sees_what_followed_the_steps_it_draws(history, host):
+    learner = oracle.small_learner(unroll=3, consistency_steps=1)
+    stored = oracle.filled(history, ROWS, LENGTH, host=host)
+    state = oracle.first_state(learner, jnp.zeros((1, STACK, 3)))
+    draws = []
+    for updates in range(6):
+        now = state._replace(updates=jnp.int32(updates))
+        chosen, batch = oracle.quick_jit(learner.batch)(now, stored, KEY)
+        assert batch.following.shape == (6, 1, STACK, 3)
+        for b, (time, env) in enumerate(zip(chosen.times, chosen.envs, strict=True)):
+            episode, i = history.find(int(time), int(env))
+            step = int(batch.compared[b, 0])
+            if oracle.is_taken(episode, i, step + 1):
+                wanted = oracle.stack_at(episode, i + step + 1, STACK)
+                np.testing.assert_array_equal(batch.following[b, 0], wanted)
+        draws.append(np.asarray(batch.compared).tobytes())
+    assert len(set(draws)) == 6
+    after, _, metrics = oracle.quick_jit(learner.update)(state, stored, KEY, 2)
+    assert (after.updates, after.failed) == (2, NEVER)
+    assert -1 <= metrics["consistency/cosine"] <= 1

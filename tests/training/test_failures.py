@@ -99,6 +99,28 @@ def test_an_observation_that_is_not_finite_is_named_as_the_cause(counting, tmp_p
     assert f"mend {env}, or wrap it" in str(failed.value)
 
 
+@pytest.mark.parametrize("ahead", [0, 1, 5])
+def test_it_is_named_wherever_it_is_in_the_window(ahead, tmp_path, monkeypatch):
+    """A target is made of more than the frames that a batch has."""
+    monkeypatch.setattr(loop, "Programs", NotCompiled)
+    run = trainer(small(tmp_path / "run"))
+    run._collector.begin()
+    for _ in range(6):
+        run._play()
+    learning = run.learning
+    sample, batch = learning._programs.batch(learning.state, learning.replay, learning._key)
+    learning._programs.batch = lambda *_: (sample, batch)
+    with pytest.raises(DivergedError, match="the loss or its gradient is not finite"):
+        learning._explain_failure(3)
+    assert learning._system.learner.window == 5
+    slot = (int(sample.times[2]) + ahead) % learning.replay.rows
+    frames = learning.replay.frames.at[slot, int(sample.envs[2])].set(math.nan)
+    learning.replay = learning.replay._replace(frames=frames)
+    with pytest.raises(DivergedError, match="observations of the environment are not finite"):
+        learning._explain_failure(3)
+    run.close()
+
+
 @pytest.mark.parametrize(
     ("ratio", "tail", "rows"), [(0.37, 5, 3), (2.0, 0, 4), (0.0, 3, 5)], ids=str
 )
