@@ -21,9 +21,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from parts import filled_replay, report, system_of
-
-from delayzero.training.programs import compiler_options
+from parts import compiled_update, filled_replay, report, system_of
 
 
 def kernel_events(folder: Path) -> list[dict[str, Any]]:
@@ -88,8 +86,7 @@ def main() -> None:
     replay = filled_replay(system, options.positions // system.config.envs)
     state = jax.jit(system.first_state)(jax.random.key(0))
     arguments = (state, replay, jax.random.key(1), jnp.int32(options.updates))
-    lowered = jax.jit(system.learner.update).lower(*arguments)
-    update = lowered.compile(compiler_options=compiler_options())
+    update = compiled_update(system, *arguments)
     came_from = operations(update.as_text() or "")
     jax.block_until_ready(update(*arguments))
     begun = time.perf_counter()

@@ -17,20 +17,18 @@ import jax
 import jax.numpy as jnp
 import optax
 from jax import Array
-from parts import filled_replay, jittered, milliseconds, report, system_of
+from parts import compiled_update, filled_replay, jittered, milliseconds, report, system_of
 
 from delayzero.learning import Learner, LearnerState
 from delayzero.learning.loss import efficientzero_loss
 from delayzero.learning.optimiser import make_optimiser
 from delayzero.replay import Replay
-from delayzero.training.programs import compiler_options
 from delayzero.training.system import System
 
 
 def whole_update(system: System, state: LearnerState, replay: Replay, count: int) -> float:
     arguments = (state, replay, jax.random.key(1), jnp.int32(count))
-    lowered = jax.jit(system.learner.update).lower(*arguments)
-    update = lowered.compile(compiler_options=compiler_options())
+    update = compiled_update(system, *arguments)
     jax.block_until_ready(update(*arguments))
     begun = time.perf_counter()
     jax.block_until_ready(update(*arguments))

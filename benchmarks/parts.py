@@ -13,9 +13,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.stages import Compiled
 
 from delayzero.replay import Replay, Targets, Transitions, append, create
 from delayzero.training.presets import compose
+from delayzero.training.programs import compiler_options
 from delayzero.training.run_folder import versions
 from delayzero.training.system import Spaces, System, build_system, make_training_env
 
@@ -88,6 +90,11 @@ def milliseconds(
         jax.block_until_ready(program(key, *others))
         times.append((time.perf_counter() - begun) * 1e3 / loops)
     return round(statistics.median(times), 3)
+
+
+def compiled_update(system: System, *arguments: Any) -> Compiled:
+    """The learner's updates, compiled as training compiles them."""
+    return jax.jit(system.learner.update).lower(*arguments).compile(compiler_options())
 
 
 def report(name: str, figures: dict[str, Any]) -> None:

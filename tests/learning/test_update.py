@@ -242,10 +242,10 @@ def test_an_update_sees_what_followed_the_steps_it_draws(history, host):
     learner = oracle.small_learner(unroll=3, consistency_steps=1)
     stored = oracle.filled(history, ROWS, LENGTH, host=host)
     state = oracle.first_state(learner, jnp.zeros((1, STACK, 3)))
-    draws = []
+    next_batch, draws = oracle.quick_jit(learner.batch), []
     for updates in range(6):
         now = state._replace(updates=jnp.int32(updates))
-        chosen, batch = oracle.quick_jit(learner.batch)(now, stored, KEY)
+        chosen, batch = next_batch(now, stored, KEY)
         assert batch.following.shape == (6, 1, STACK, 3)
         for b, (time, env) in enumerate(zip(chosen.times, chosen.envs, strict=True)):
             episode, i = history.find(int(time), int(env))
