@@ -6,7 +6,8 @@
 
 It takes what ``delayzero train`` takes. Some rounds of self-play and of updates and some chunks of
 a sweep are made by the parts that ``delayzero train`` is made of, with the replay allocated for the
-whole run. The projection counts compiling, and leaves out evaluations.
+whole run. Where they would take minutes there are fewer of them. The projection counts compiling,
+and leaves out evaluations.
 
 ``--against LAW`` compares with another delay law instead, in one process and in turns, since
 clocks drift: rounds of self-play with their updates, the mean ratio of neighbours (the geometric
@@ -34,6 +35,7 @@ from delayzero.training.collector import Collector
 from delayzero.training.config import TrainConfig
 from delayzero.training.environments import Environments
 from delayzero.training.learning import copied
+from delayzero.training.memory import peak_gigabytes
 from delayzero.training.options import read_config
 from delayzero.training.programs import Programs
 from delayzero.training.system import Spaces, build_system
@@ -42,6 +44,10 @@ CHUNKS = 8
 """Chunks of a sweep in one call."""
 REPEATS = 6
 """Timed calls of each kind."""
+CALL_SECONDS = 5.0
+"""No call is longer, if it can be shorter."""
+LIMIT_SECONDS = 30.0
+"""No call begins later after the first of its kind."""
 PAIRS = 16
 """Timed rounds under each of two laws."""
 WARM_UP = 2
@@ -103,13 +109,21 @@ class Slice:
         return self.position
 
 
-def seconds(call: Callable[[], Any]) -> float:
+def seconds(call: Callable[[], Any], repeats: int = REPEATS) -> float:
     """The mean time of a call, after one that does not count."""
     jax.block_until_ready(call())
-    begun = time.monotonic()
-    for _ in range(REPEATS):
+    begun, done = time.monotonic(), 0
+    while done < repeats and (done == 0 or time.monotonic() - begun < LIMIT_SECONDS):
         jax.block_until_ready(call())
-    return (time.monotonic() - begun) / REPEATS
+        done += 1
+    return (time.monotonic() - begun) / done
+
+
+def each(call: Callable[[int], Any], most: int) -> tuple[float, int]:
+    """The time of one of several things that a call makes, and how many each call made."""
+    alone = seconds(lambda: call(1), repeats=1)
+    count = min(most, max(1, int(CALL_SECONDS / alone)))
+    return seconds(lambda: call(count)) / count, count
 
 
 def compared(config: TrainConfig, other: TrainConfig) -> dict[str, Any]:
@@ -137,12 +151,12 @@ def compared(config: TrainConfig, other: TrainConfig) -> dict[str, Any]:
 
 def projected(config: TrainConfig) -> dict[str, Any]:
     """The whole run's time, and its parts."""
-    piece, count = Slice(config), config.updates_per_round
-    update = seconds(lambda: piece.update(count)) / count
-    if config.overlap:
-        play = max(0.0, seconds(piece.play_and_update) - count * update)
+    piece, due = Slice(config), config.updates_per_round
+    update, count = each(piece.update, due)
+    if config.overlap and count == due:
+        play = max(0.0, seconds(piece.play_and_update) - due * update)
     else:
-        play = seconds(piece.play)
+        play = max(0.0, seconds(piece.play) - (due * update if config.overlap else 0.0))
     split = {
         "compiling": piece.compile_seconds,
         "playing": config.interactions / config.envs / config.rows * play,
@@ -150,11 +164,10 @@ def projected(config: TrainConfig) -> dict[str, Any]:
     }
     figures = {"round_milliseconds": play * 1e3, "update_milliseconds": update * 1e3}
     if piece.programs.sweep is not None:
-        sweep = seconds(lambda: piece.sweep(CHUNKS)) / CHUNKS
+        sweep, _ = each(piece.sweep, CHUNKS)
         searched = config.total_updates * config.reanalysis.positions_per_update
         split["sweeping"] = searched / piece.system.sweep_roots * sweep
         figures["sweep_milliseconds"] = sweep * 1e3
-    stats = jax.devices()[0].memory_stats() or {}
     return {
         "delay": config.law,
         "interactions": config.interactions,
@@ -162,7 +175,8 @@ def projected(config: TrainConfig) -> dict[str, Any]:
         **{name: round(figure, 3) for name, figure in figures.items()},
         "projected_seconds": {name: round(spent, 1) for name, spent in split.items()},
         "projected_minutes": round(sum(split.values()) / 60, 2),
-        "peak_gigabytes": round(stats.get("peak_bytes_in_use", 0) / 1e9, 2),
+        "updates_per_call": count,
+        "peak_gigabytes": peak_gigabytes(),
     }
 
 

@@ -103,14 +103,15 @@ def rom(game: str) -> str:
         return names[key]
     near = meant(key, names)
     hint = (
-        f"did you mean 'atari:{_title(names[near])}'?"
+        f"did you mean 'atari:{title(names[near])}'?"
         if near
-        else ("they are " + ", ".join(_title(name) for name in sorted(games)))
+        else ("they are " + ", ".join(title(name) for name in sorted(games)))
     )
     raise gym.error.UnregisteredEnv(f"'{game}' is no Atari game; {hint}")
 
 
-def _title(name: str) -> str:
+def title(name: str) -> str:
+    """The name of a game as papers write it, of its ROM's: ``"MsPacman"``."""
     return name.title().replace("_", "")
 
 

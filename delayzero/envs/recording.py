@@ -13,8 +13,6 @@ from gymnasium import spaces
 from gymnasium.vector import VectorEnv, VectorWrapper
 from numpy.typing import NDArray
 
-DIGESTED_BYTES = 2**15  # of the observations of one step, about
-
 
 class StepOutcome(NamedTuple):
     """What a step of N environments returns."""
@@ -31,8 +29,7 @@ class ActionLog(VectorWrapper[Any, Any, Any, Any, Any]):
 
     It works for whatever environment is determined by its seed and its actions, without access to
     its state: put it directly around the base environment. A digest of all that the environment
-    returned tells whether it was so. Of large observations, each step digests some rows only,
-    others each time, which costs little and sees each pixel every few steps.
+    returned tells whether it was so.
 
     A reset begins a new log. One without a seed draws one, from the generator that the last seed
     began, so that it can be repeated too.
@@ -77,7 +74,7 @@ class ActionLog(VectorWrapper[Any, Any, Any, Any, Any]):
         self._seeds = np.random.default_rng(abs(self._seed))
         self._actions, self._steps = bytearray(), 0
         observations, info = self.env.reset(seed=self._seed, options=options)
-        self._digest = digest(0, 0, observations)
+        self._digest = digest(0, observations)
         return observations, info
 
     def step(self, actions: Any) -> StepOutcome:
@@ -85,7 +82,7 @@ class ActionLog(VectorWrapper[Any, Any, Any, Any, Any]):
         outcome = StepOutcome(*self.env.step(actions))
         self._actions += np.asarray(actions).astype(self._dtype).tobytes()
         self._steps += 1
-        self._digest = digest(self._digest, self._steps, *outcome[:4])
+        self._digest = digest(self._digest, *outcome[:4])
         return outcome
 
     @property
@@ -136,19 +133,9 @@ class ActionLog(VectorWrapper[Any, Any, Any, Any, Any]):
         return outcome if self._digest == int(log["digest"]) else None
 
 
-def digest(value: int, time: int, observations: Any, *others: Any) -> int:
-    """Continue a checksum over what a step at a time returned.
-
-    Args:
-        value: The checksum so far.
-        time: Which step it was; it chooses the rows of large observations.
-        observations: ``[N, ...]``.
-        others: Rewards and ends, ``[N]`` each.
-    """
-    array = np.asarray(observations)
-    if (every := array.nbytes // DIGESTED_BYTES) > 1 and array.ndim > 2:
-        array = array.reshape(-1, *array.shape[2:])[time % every :: every]
-    for part in (array, *others):
+def digest(value: int, *parts: Any) -> int:
+    """Continue a checksum over arrays: observations, rewards, ends."""
+    for part in parts:
         value = zlib.crc32(np.ascontiguousarray(part).data, value)
     return value
 

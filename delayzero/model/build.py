@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
@@ -32,7 +32,7 @@ class ModelConfig:
     auto: by the shape of the observation."""
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
     """What the networks compute in; parameters are always float32. auto: bfloat16 on a GPU, else
-    float32."""
+    float32; a run that goes on on another machine keeps what it began with."""
     support: int = 300
     """The largest magnitude of a transformed value; 300 covers returns up to 58,000."""
     channels: int = 32
@@ -88,7 +88,7 @@ def _environment_model(
     """The world model without delay."""
     if num_actions < 1:
         raise ValueError(f"num_actions should be at least 1, not {num_actions}")
-    support, dtype = Support(config.support), _dtype(config)
+    support, dtype = Support(config.support), jnp.dtype(computed_in(config)).type
     match _kind(config, tuple(observation_shape)):
         case "atari":
             return atari_model(num_actions, support, dtype)
@@ -120,8 +120,8 @@ def _kind(config: ModelConfig, shape: tuple[int, ...]) -> Kind:
     return config.kind
 
 
-def _dtype(config: ModelConfig) -> Any:
-    """The data type that the networks compute in."""
+def computed_in(config: ModelConfig) -> Literal["float32", "bfloat16"]:
+    """The data type that the networks compute in, here."""
     if config.dtype == "auto":
-        return jnp.bfloat16 if jax.default_backend() == "gpu" else jnp.float32
-    return jnp.dtype(config.dtype).type
+        return "bfloat16" if jax.default_backend() == "gpu" else "float32"
+    return config.dtype

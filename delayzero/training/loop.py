@@ -32,6 +32,7 @@ from delayzero.training.config import TrainConfig
 from delayzero.training.environments import Environments
 from delayzero.training.files import write_json, write_whole
 from delayzero.training.learning import Learning, copied
+from delayzero.training.memory import peak_gigabytes
 from delayzero.training.metrics import MetricsLog, collapse_warning
 from delayzero.training.programs import Programs
 from delayzero.training.run_folder import RunFolder, versions
@@ -66,7 +67,7 @@ def train(config: TrainConfig, command: Sequence[str]) -> Outcome:
     folder = RunFolder(Path(config.run_folder))
     env = Environments.of(config)  # first: a typing error should leave no folder
     try:
-        system = build_system(config, Spaces.of(env.played))
+        system = build_system(folder.as_begun(config), Spaces.of(env.played))
         if folder.finished(config):
             _say(f"{folder.path} is finished; its result is in {folder.result}")
             return Outcome(True, folder.path)
@@ -283,6 +284,7 @@ class Trainer:
             "compile_seconds": round(self._compile_seconds, 1),
             "seconds": {name: round(spent, 1) for name, spent in self._spent_on().items()},
             "evaluate_seconds": round(evaluated, 1),
+            "peak_gigabytes": peak_gigabytes(),
             "prediction": prediction,
             "versions": versions(),
         }

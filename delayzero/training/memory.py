@@ -24,6 +24,13 @@ def device_bytes() -> int:
     return host_bytes()
 
 
+def peak_gigabytes() -> float | None:
+    """The most that was taken of the device's memory in this process; None where it is unknown."""
+    stats = jax.local_devices()[0].memory_stats() or {}
+    peak = stats.get("peak_bytes_in_use")
+    return None if peak is None else round(peak / GIGA, 2)
+
+
 def host_bytes() -> int:
     """The free memory of the machine."""
     try:
@@ -97,5 +104,5 @@ def check_fits(kept: int, working: int, have: int) -> None:
             f"weights, {working / GIGA:.2f} GB to compute an update), and "
             f"{have / GIGA:.2f} GB are free or allowed by --memory; type a smaller "
             "--learner.batch-size, --reanalysis.roots or --replay.capacity, or keep frames on the "
-            "host with --replay.device-gigabytes 0"
+            "host with a smaller --memory or --replay.device-gigabytes 0"
         )

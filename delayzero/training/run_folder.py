@@ -10,7 +10,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TextIO
@@ -19,8 +19,9 @@ import jax
 
 from delayzero import __version__
 from delayzero.arguments import UsageError
+from delayzero.model.build import computed_in
 from delayzero.training.config import TrainConfig, from_dict
-from delayzero.training.files import read_json, write_json
+from delayzero.training.files import read_json, read_lines, write_json
 
 PACKAGES = ("numpy", "gymnasium", "jax", "jaxlib", "flax", "optax", "mctx", "ale-py", "minatar")
 FREE_FIELDS = ("folder", "label", "log_every", "checkpoint_minutes", "memory")
@@ -75,6 +76,16 @@ class RunFolder:
         self._check_same(config)
         return True
 
+    def as_begun(self, config: TrainConfig) -> TrainConfig:
+        """The same, with the data type that the run began with where that is left to the machine.
+
+        A run may go on on another one, and is to compute there as it did.
+        """
+        if config.model.dtype != "auto" or not (self._has_begun() and self.starts.exists()):
+            return config
+        first, *_ = read_lines(self.starts, "put it back")
+        return replace(config, model=replace(config.model, dtype=first.get("dtype", "auto")))
+
     def open(self, config: TrainConfig, command: Sequence[str]) -> None:
         """Make the folder, or check that it holds a run with the same settings.
 
@@ -98,6 +109,7 @@ class RunFolder:
         start = {
             "time": datetime.now(UTC).isoformat(timespec="seconds"),
             "command": shlex.join(command),
+            "dtype": computed_in(self.as_begun(config).model),
             "versions": versions(),
         }
         with self.starts.open("a") as lines:
@@ -161,6 +173,7 @@ def commit() -> str | None:
     """The commit of the source that is running, with a star if it was changed; None if unknown."""
     here = Path(__file__).parent
     try:
+        _git(here, "ls-files", "--error-unmatch", __file__)  # else it is another project's commit
         head = _git(here, "rev-parse", "HEAD")
         changed = _git(here, "status", "--porcelain", "--untracked-files=no")
     except (OSError, subprocess.SubprocessError):

@@ -36,7 +36,14 @@ def test_every_cell_of_the_tables_is_there():
 
 
 def finished_run(
-    folder, seed=0, scores=(100.0, 300.0), game="Alien", agent="dez", prediction=None, **settings
+    folder,
+    seed=0,
+    scores=(100.0, 300.0),
+    game="Alien",
+    agent="dez",
+    prediction=None,
+    made_by=(("abc", "NVIDIA H200"), ("abc", "NVIDIA H200")),
+    **settings,
 ):
     folder.mkdir(parents=True)
     result = {
@@ -53,12 +60,17 @@ def finished_run(
         "seconds": {"updating": 800.0, "evaluating": 90.0},
         "evaluate_seconds": 60.0,
         "prediction": prediction,
-        "versions": {"commit": "abc", "device": "NVIDIA H200"},
+        "peak_gigabytes": 4.9,
+        "versions": dict(zip(("commit", "device"), made_by[-1], strict=True)),
     }
     (folder / "result.json").write_text(json.dumps(result))
     config = {"env": f"atari:{game}", "seed": seed, "folder": str(folder), **settings}
     (folder / "config.json").write_text(json.dumps(config))
-    starts = [{"command": f"delayzero train {folder.name}"}, {"command": "the same again"}]
+    commands = [f"delayzero train {folder.name}", *["the same again"] * (len(made_by) - 1)]
+    starts = [
+        {"command": command, "versions": {"commit": commit, "device": device, "numpy": "2"}}
+        for command, (commit, device) in zip(commands, made_by, strict=True)
+    ]
     (folder / "starts.jsonl").write_text("".join(json.dumps(start) + "\n" for start in starts))
     lines = [
         {"interactions": 10_000, "evaluation/score": 50.0},
@@ -100,6 +112,7 @@ def test_from_runs_to_the_page(tmp_path, capsys):
         "227.8",
         "7127.7",
         "16.0",
+        "60",
         "NVIDIA H200",
     ]
     assert "(1.4)" in rows[1]
@@ -124,7 +137,7 @@ def test_the_picture_has_a_row_for_each_game_and_law(tmp_path):
     assert [a.get_title(loc="left") for a in (alien, pong)] == ["Alien, walk:5", "Pong, walk:5"]
     labels = [text.get_text() for text in alien.get_legend().get_texts()]
     assert labels == [
-        *("dez", "dez, paper", "oblivious-executed", "oblivious-executed, paper", "random play"),
+        *("dez", "dez, paper", "oblivious-executed", "oblivious, paper", "random play"),
     ]
     assert [text.get_text() for text in pong.get_legend().get_texts()] == ["dez"]
     curves = [line.get_xydata().tolist() for line in alien.lines if line.get_marker() == "o"]
@@ -176,6 +189,31 @@ def test_runs_with_other_settings_are_kept_apart(tmp_path, capsys):
     assert results_page(read_records(records), "a", "b", "c").count("| Alien |") == 2
     assert add("third", rows=8, seed=2) == 0
     assert results_page(read_records(records), "a", "b", "c").count("| Alien |") == 2
+
+
+@pytest.mark.parametrize(("made_by", "shown"), [
+    ([("0123456789", "A")], "0123456"),
+    ([("0123456789*", "A")], "0123456*"),
+    ([(None, "A")], "commit unknown"),
+    ([("0123456789", "A"), ("abcdefabcd", "A"), ("abcdefabcd", "A")], "0123456, then abcdefa"),
+    ([("0123456789", "A"), ("0123456789", "B")], "0123456 (A), then 0123456 (B)"),
+])  # fmt: skip
+def test_what_a_run_was_made_by_is_said(made_by, shown, tmp_path):
+    run = finished_run(tmp_path / "run", made_by=made_by)
+    assert main(["results", "add", str(run), "--folder", str(tmp_path / "records")]) == 0
+    records = read_records(tmp_path / "records")
+    page = results_page(records, "a", "b", "c")
+    assert page.endswith(f"    delayzero train run    # {shown}\n")
+    assert records[0]["commit"] == made_by[-1][0]
+    assert records[0]["peak_gigabytes"] == 4.9
+
+
+def test_games_have_the_names_of_the_tables(tmp_path):
+    run = finished_run(tmp_path / "run", game="ms_pacman")
+    assert main(["results", "add", str(run), "--folder", str(tmp_path / "records")]) == 0
+    (record,) = read_records(tmp_path / "records")
+    assert record["game"] == "MsPacman"
+    assert reference(record["game"]) is not None
 
 
 @pytest.mark.parametrize(("words", "message"), [

@@ -1,9 +1,10 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
-from delayzero.replay import HostFrames, stacked_frames
-from delayzero.replay.frames import gather_frames
+from delayzero.replay import FrameWriter, HostFrames, stacked_frames
+from delayzero.replay.frames import empty_frames, gather_frames
 
 from ..learning import oracle
 
@@ -54,3 +55,21 @@ def test_large_reads_in_a_compiled_loop_come_back():
         return jax.lax.while_loop(lambda carry: carry[0] < 20, body, (0, 0))
 
     assert total(jnp.asarray(array)) == (20, 0)
+
+
+@pytest.mark.parametrize("host", [False, True], ids=["device", "host"])
+@pytest.mark.parametrize("written", [3, 4, 7, 23])
+def test_rows_are_written_where_a_run_wrote_them(written, host):
+    """Some at a time, round and round in a ring of seven; what is shown may be overwritten."""
+    rows = np.random.default_rng(0).integers(0, 256, (written, 2, 3), np.uint8)
+    writer, shown = FrameWriter(empty_frames(7, 2, (3,), np.uint8, host), 4), np.empty_like(rows[0])
+    for row in rows:
+        shown[...] = row
+        writer.write(shown)
+    shown[...] = 0
+    writer.finish()
+    expected = np.zeros((7, 2, 3), np.uint8)
+    for time, row in enumerate(rows):
+        expected[time % 7] = row
+    kept = writer.frames.array if isinstance(writer.frames, HostFrames) else writer.frames
+    np.testing.assert_array_equal(kept, expected)

@@ -213,9 +213,11 @@ class InTurn:
         pass
 
 
-def test_learning_beside_playing_gives_one_run(whole_run, tmp_path, monkeypatch):
+@pytest.mark.parametrize("delay", ["constant:0", pytest.param("walk:3", marks=pytest.mark.slow)])
+def test_learning_beside_playing_gives_one_run(delay, whole_run, tmp_path, monkeypatch):
     """Whichever is faster, and however often it is interrupted."""
     config = small(tmp_path / "beside", overlap=True, final_episodes=1, final_max_steps=8)
+    config = replace(config, delay=delay)
     assert train(config, COMMAND).finished
     assert not equal_trees(stored(whole_run, "learner"), stored(tmp_path / "beside", "learner"))
     with monkeypatch.context() as patch:
@@ -244,9 +246,11 @@ def crash_after_lines(monkeypatch, lines):
 
 
 @pytest.mark.slow
-def test_minatar_with_frames_on_the_host(tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize("overlap", [False, True])
+def test_minatar_with_frames_on_the_host(overlap, tmp_path, monkeypatch, capsys):
     """Its state cannot be saved: the actions are played again."""
     base = small(presets=("minatar", "debug"), env="minatar:breakout", stack=2, final_episodes=1)
+    base = replace(base, overlap=overlap)
     base = replace(
         base,
         model=replace(base.model, kind="mlp"),
@@ -266,17 +270,16 @@ def test_minatar_with_frames_on_the_host(tmp_path, monkeypatch, capsys):
     assert frames.any(axis=(2, 3, 4))[:40].all()
 
 
-def atari(folder, **changes):
+def atari(folder=None, **changes):
     """Played at random, which compiles little; its replay is a short ring."""
+    usual = {"agent": "random", "interactions": 260}
     base = small(
         folder,
         presets=("atari", "debug"),
-        agent="random",
         delay="walk:3",
-        interactions=260,
         final_episodes=1,
         final_max_steps=8,
-        **changes,
+        **usual | changes,
     )
     return replace(base, model=replace(base.model, kind="mlp"))
 
@@ -284,22 +287,42 @@ def atari(folder, **changes):
 def test_frames_of_atari_are_rebuilt(tmp_path, monkeypatch):
     """They are not in the checkpoint: the same actions show them again."""
     monkeypatch.setattr(loop, "Programs", NotCompiled)
-    whole = trainer(atari(tmp_path / "whole"))
+    changes = {"env": "atari:Breakout", "max_steps": 22}
+    whole = trainer(atari(tmp_path / "whole", **changes))
     whole.run()
-    config = atari(tmp_path / "run", checkpoint_minutes=EVERY_ROUND)
-    crash_after(monkeypatch, 8)
+    config = atari(tmp_path / "run", checkpoint_minutes=EVERY_ROUND, **changes)
+    crash_after(monkeypatch, 50)
+    first = trainer(config)
     with pytest.raises(Crash):
-        trainer(config).run()
+        first.run()
+    first._folder.close()
     assert stored(tmp_path / "run", "replay")["frames"] in ((), [], None)
     again = trainer(config)
+    again._restore()
+    before, after = first.learning.replay, again.learning.replay
+    assert int(after.length) == int(before.length) > 3 * after.rows, "the ring went round"
+    np.testing.assert_array_equal(after.frames, before.frames)
+    shown = {frame.tobytes() for row in np.asarray(after.frames) for frame in row}
+    assert len(shown) > 2 * after.rows
+    assert np.asarray(before.transitions.first).any(), "an episode began in it"
     again.run()
     assert_same_runs(tmp_path / "whole", tmp_path / "run")
-    frames, expected = (np.asarray(run.learning.replay.frames) for run in (again, whole))
-    np.testing.assert_array_equal(frames, expected)
-    assert int(again.learning.replay.length) > again.learning.replay.rows
-    assert len({row.tobytes() for row in frames[:, 0]}) > 5
-    for run in (whole, again):
+    for run in (whole, first, again):
         run.close()
+
+
+@pytest.mark.slow
+def test_a_learning_atari_run_goes_on_with_rebuilt_frames(tmp_path, monkeypatch):
+    """With what the preset does: delay, learning beside playing, frames that are learned from."""
+    base = atari(agent="dez", overlap=True, max_steps=22, interactions=180)
+    assert train(replace(base, folder=str(tmp_path / "whole")), COMMAND).finished
+    config = replace(base, folder=str(tmp_path / "run"), checkpoint_minutes=EVERY_ROUND)
+    crash_after(monkeypatch, 40)
+    with pytest.raises(Crash):
+        train(config, COMMAND)
+    assert int(stored(tmp_path / "run", "learner")["updates"]) > 0
+    assert train(config, COMMAND).finished
+    assert_same_runs(tmp_path / "whole", tmp_path / "run")
 
 
 def test_frames_that_do_not_come_back_are_refused(tmp_path, monkeypatch):

@@ -41,6 +41,47 @@ def test_what_a_run_leaves(whole_run):
     assert result["versions"] == versions
 
 
+@pytest.mark.parametrize(("asked", "begun", "then"), [
+    ("auto", "bfloat16", "bfloat16"),
+    ("auto", "float32", "float32"),
+    ("float32", "bfloat16", "float32"),
+])  # fmt: skip
+def test_a_run_goes_on_in_the_data_type_that_it_began_with(asked, begun, then, tmp_path):
+    """Whatever the next machine would take for auto."""
+    config = small(tmp_path)
+    config = replace(config, model=replace(config.model, dtype=asked))
+    folder = RunFolder(tmp_path)
+    assert folder.as_begun(config) == config
+    folder.open(config, ["delayzero"])
+    (start,) = starts_of(tmp_path)
+    assert start["dtype"] == "float32"
+    (tmp_path / "starts.jsonl").write_text(json.dumps({**start, "dtype": begun}) + "\n")
+    assert folder.as_begun(config) == config, "there is nothing to go on with yet"
+    (tmp_path / "checkpoints" / "3").mkdir(parents=True)
+    assert folder.as_begun(config).model.dtype == then
+    folder.close()
+    folder.open(config, ["delayzero"])
+    assert [start["dtype"] for start in starts_of(tmp_path)] == [begun, then]
+    assert folder.config() == config
+    folder.close()
+
+
+def test_the_commit_of_another_project_is_not_ours(tmp_path, monkeypatch):
+    """Installed in an environment inside a repository that ignores it."""
+    assert len((run_folder.commit() or "").rstrip("*")) in (0, 40)
+    copy = tmp_path / "venv" / "run_folder.py"
+    copy.parent.mkdir()
+    copy.write_text("")
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b"]
+    subprocess.run([*git, "init", "-q"], check=True)
+    subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "other"], check=True)
+    monkeypatch.setattr(run_folder, "__file__", str(copy))
+    assert run_folder.commit() is None
+    subprocess.run([*git, "add", "."], check=True)
+    subprocess.run([*git, "commit", "-q", "-m", "ours"], check=True)
+    assert len(run_folder.commit()) == 40
+
+
 def test_every_line_of_metrics_has_what_was_promised(whole_run):
     lines = [json.loads(s) for s in (whole_run / "metrics.jsonl").read_text().splitlines()]
     learned = [line for line in lines if line["updates"]]

@@ -16,14 +16,15 @@ HEAD = """# Results beside the paper's
 
 Made by `delayzero results table {folder} --out {page}` from the records in `{folder}`,
 one for each run; nothing here is written by hand. A record has the configuration, the commit, the
-device, every score and the learning curve; `delayzero train` with its configuration and seed
-repeats the run.
+device, every score and the learning curve. Its command at its commit repeats the run, on a GPU up
+to rounding; at a later commit the same words may mean other settings.
 
 *Score*: mean over the episodes of the final evaluation, of all seeds. *Spread*: the standard
 deviation of the means of seeds, where there are several; of the episodes of a seed otherwise, in
-brackets. *Paper*: its table's mean and standard deviation for the same game, law and agent (its one
-oblivious baseline stands beside both of ours). *Minutes*: of training, with compiling and without
-evaluations, mean over seeds.
+brackets. *Paper*: its table's mean and standard deviation for the same game, law and agent (its
+`oblivious` stands beside `oblivious-executed` too); its settings are not those of our presets.
+*Minutes*: of training, with compiling and without imports and evaluations, mean over seeds.
+*Evaluated*: the seconds of the final evaluation, with measuring what the model foresees.
 
 ![Scores by interactions, and how often foreseen and real states have one policy]({picture})
 
@@ -37,7 +38,7 @@ The commands, each with its commit:
 """
 COLUMNS = (
     *("game", "delay", "agent", "seeds", "interactions", "updates"),
-    *("score", "spread", "paper", "random", "human", "minutes", "device"),
+    *("score", "spread", "paper", "random", "human", "minutes", "evaluated", "device"),
 )
 
 
@@ -59,7 +60,7 @@ def results_page(records: Sequence[dict[str, Any]], folder: str, page: str, pict
     ordered = sorted(records, key=cell)
     rows = [_row(list(group)) for _, group in groupby(ordered, cell)]
     table = [_line(COLUMNS), _line("---" for _ in COLUMNS), *map(_line, rows)]
-    commands = [f"    {record['command']}    # {record['commit'][:7]}" for record in ordered]
+    commands = [f"    {record['command']}    # {_over_starts(record)}" for record in ordered]
     parts = (HEAD.format(folder=folder, page=page, picture=picture), *table, COMMANDS, *commands)
     return "\n".join(parts) + "\n"
 
@@ -86,8 +87,25 @@ def _row(records: Sequence[dict[str, Any]]) -> list[str]:
         "" if known is None else f"{known.random:.1f}",
         "" if known is None else f"{known.human:.1f}",
         f"{np.mean([record['wall_seconds'] for record in records]) / 60:.1f}",
+        f"{np.mean([record['evaluate_seconds']['final'] for record in records]):.0f}",
         first["device"],
     ]
+
+
+def _over_starts(record: dict[str, Any]) -> str:
+    """The commits of a run, a star behind those of changed files; with devices if it moved."""
+    starts = record.get("starts", [record])
+    moved = len({start["device"] for start in starts}) > 1
+    made_by = [
+        _short(start["commit"]) + (f" ({start['device']})" if moved else "") for start in starts
+    ]
+    return ", then ".join(dict.fromkeys(made_by))
+
+
+def _short(commit: str | None) -> str:
+    if commit is None:
+        return "commit unknown"
+    return commit[:7] + ("*" if commit.endswith("*") else "")
 
 
 def _interactions(record: dict[str, Any]) -> str:

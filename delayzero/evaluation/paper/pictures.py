@@ -45,7 +45,8 @@ def _draw_scores(axes: Axes, records: Sequence[dict[str, Any]]) -> None:
             label = None if i else agent
             axes.plot(*zip(*record["curve"], strict=True), "o-", color=colour, ms=4, label=label)
         if paper is not None:
-            axes.axhline(paper.mean, color=colour, linestyle="--", lw=1, label=f"{agent}, paper")
+            label = f"{agent.removesuffix('-executed')}, paper"
+            axes.axhline(paper.mean, color=colour, linestyle="--", lw=1, label=label)
     known = reference(game)
     if known is not None:
         axes.axhline(known.random, color=GREY, linestyle=":", lw=1, label="random play")

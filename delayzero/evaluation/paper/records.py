@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from delayzero.arguments import UsageError
+from delayzero.envs.atari import rom, title
 from delayzero.training.curves import read_curve
 from delayzero.training.files import file_name, read_json, read_lines, write_json
 from delayzero.training.run_folder import FREE_FIELDS
@@ -15,6 +16,7 @@ KEYS = (
     *("scores", "curve", "config", "command", "commit", "device"),
 )
 """What every record has."""
+MADE_BY = ("commit", "device")
 
 
 def record_of(run: Path) -> dict[str, Any]:
@@ -35,9 +37,12 @@ def record_of(run: Path) -> dict[str, Any]:
     on_the_way = spent.pop("evaluating", 0.0)
     curve = read_curve(run / "metrics.jsonl", run.name)
     versions = result["versions"]
-    first, *_ = read_lines(run / "starts.jsonl", "put it back")
+    starts = [
+        {"command": start["command"], **{name: start["versions"][name] for name in MADE_BY}}
+        for start in read_lines(run / "starts.jsonl", "put it back")
+    ]
     return {
-        "game": result["env"].partition(":")[2] or result["env"],
+        "game": _game(result["env"]),
         "delay": result["delay"] or "none",
         "agent": result["agent"],
         "seed": result["seed"],
@@ -46,16 +51,23 @@ def record_of(run: Path) -> dict[str, Any]:
         "wall_seconds": round(result["train_seconds"] + result["compile_seconds"] - on_the_way, 1),
         "seconds": {**spent, "compiling": result["compile_seconds"]},
         "evaluate_seconds": {"on_the_way": on_the_way, "final": result["evaluate_seconds"]},
+        "peak_gigabytes": result.get("peak_gigabytes"),
         "scores": result["scores"],
         "curve": curve.evaluations,
         "selfplay": curve.selfplay,
         "prediction": result["prediction"],
         "config": config,
-        "command": first["command"],
-        "commit": versions["commit"],
-        "device": versions["device"],
+        "command": starts[0]["command"],
+        **{name: versions[name] for name in MADE_BY},
+        "starts": starts,
         "versions": versions,
     }
+
+
+def _game(env: str) -> str:
+    """The name that the paper's tables have, of an environment as it was typed."""
+    kind, _, name = env.partition(":")
+    return title(rom(name)) if kind.lower() == "atari" else name or env
 
 
 def settings_of(record: dict[str, Any]) -> dict[str, Any]:

@@ -19,7 +19,7 @@ ALGORITHMS = {
     "oblivious-executed": "oblivious",
     "delayed-q": "delayed_q",
 }
-"""The paper's name for what an agent is to be compared with."""
+"""The paper's name for what an agent is to be compared with; it has one oblivious baseline."""
 KINDS = {"walk": "stochastic", "constant": "constant"}
 
 
