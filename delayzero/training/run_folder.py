@@ -83,8 +83,10 @@ class RunFolder:
         """
         if config.model.dtype != "auto" or not (self._has_begun() and self.starts.exists()):
             return config
-        first, *_ = read_lines(self.starts, "put it back")
-        return replace(config, model=replace(config.model, dtype=first.get("dtype", "auto")))
+        # The last start: one before it may have ended, on another machine, before a checkpoint.
+        starts = read_lines(self.starts, "put it back")
+        dtype = starts[-1].get("dtype", "auto") if starts else "auto"
+        return replace(config, model=replace(config.model, dtype=dtype))
 
     def open(self, config: TrainConfig, command: Sequence[str]) -> None:
         """Make the folder, or check that it holds a run with the same settings.

@@ -55,13 +55,15 @@ def test_a_run_goes_on_in_the_data_type_that_it_began_with(asked, begun, then, t
     folder.open(config, ["delayzero"])
     (start,) = starts_of(tmp_path)
     assert start["dtype"] == "float32"
-    (tmp_path / "starts.jsonl").write_text(json.dumps({**start, "dtype": begun}) + "\n")
+    given_up = {**start, "dtype": "float32" if begun == "bfloat16" else "bfloat16"}
+    lines = [json.dumps(line) + "\n" for line in (given_up, {**start, "dtype": begun})]
+    (tmp_path / "starts.jsonl").write_text("".join(lines))
     assert folder.as_begun(config) == config, "there is nothing to go on with yet"
     (tmp_path / "checkpoints" / "3").mkdir(parents=True)
     assert folder.as_begun(config).model.dtype == then
     folder.close()
     folder.open(config, ["delayzero"])
-    assert [start["dtype"] for start in starts_of(tmp_path)] == [begun, then]
+    assert [start["dtype"] for start in starts_of(tmp_path)][1:] == [begun, then]
     assert folder.config() == config
     folder.close()
 
