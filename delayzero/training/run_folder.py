@@ -85,7 +85,7 @@ class RunFolder:
             return config
         # The last start: one before it may have ended, on another machine, before a checkpoint.
         starts = read_lines(self.starts, "put it back")
-        dtype = starts[-1].get("dtype", "auto") if starts else "auto"
+        dtype: Any = starts[-1].get("dtype", "auto") if starts else "auto"
         return replace(config, model=replace(config.model, dtype=dtype))
 
     def open(self, config: TrainConfig, command: Sequence[str]) -> None:
