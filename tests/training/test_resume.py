@@ -307,6 +307,7 @@ def test_frames_of_atari_are_rebuilt(tmp_path, monkeypatch):
     assert np.asarray(before.transitions.first).any(), "an episode began in it"
     again.run()
     assert_same_runs(tmp_path / "whole", tmp_path / "run")
+    np.testing.assert_array_equal(again.learning.replay.frames, whole.learning.replay.frames)
     for run in (whole, first, again):
         run.close()
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from delayzero.delays.pictures import GREY, new_figure
 from delayzero.evaluation.panels import COLOURS, draw_prediction, dress, legend_beside
-from delayzero.evaluation.paper.tables import paper_score, reference
+from delayzero.evaluation.paper.tables import ALGORITHMS, paper_score, reference
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -45,7 +45,7 @@ def _draw_scores(axes: Axes, records: Sequence[dict[str, Any]]) -> None:
             label = None if i else agent
             axes.plot(*zip(*record["curve"], strict=True), "o-", color=colour, ms=4, label=label)
         if paper is not None:
-            label = f"{agent.removesuffix('-executed')}, paper"
+            label = f"{ALGORITHMS[agent].replace('_', '-')}, paper"
             axes.axhline(paper.mean, color=colour, linestyle="--", lw=1, label=label)
     known = reference(game)
     if known is not None:
