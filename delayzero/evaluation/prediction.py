@@ -28,6 +28,7 @@ from delayzero.replay import (
     append,
     can_be_sampled,
     create,
+    draw_uniformly,
     queues_at,
     row_times,
     stacked_frames,
@@ -110,10 +111,8 @@ def foresight(
         replay: What happened.
         key: A random key.
     """
-    usable = can_be_sampled(replay, horizon, stack).reshape(-1)
-    shares = usable / jnp.maximum(usable.sum(), 1)
-    places = jax.random.choice(key, usable.size, (positions,), p=shares)
-    slots, envs = places // replay.num_envs, places % replay.num_envs
+    usable = can_be_sampled(replay, horizon, stack)
+    slots, envs = draw_uniformly(key, usable, positions)
     times, start = row_times(replay)[slots], replay.start[slots, envs]
     happened = replay.transitions
     ends = happened.terminated | happened.truncated

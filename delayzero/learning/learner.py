@@ -163,4 +163,13 @@ def sample_batch(
         stack=stack,
         exponent=config.priority_exponent,
         correction=low + (1 - low) * jnp.minimum(progress, 1.0),
+        weights=config.weights,
     )
+
+
+def weight_health(weights: Array) -> Metrics:
+    """The mean of importance weights ``[B]``, and how many equal ones would count as much."""
+    return {
+        "health/weight_mean": jnp.mean(weights),
+        "health/weight_effective": jnp.square(jnp.sum(weights)) / jnp.sum(jnp.square(weights)),
+    }

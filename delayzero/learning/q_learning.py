@@ -24,6 +24,7 @@ from delayzero.learning.learner import (
     only_if,
     repeat_updates,
     sample_batch,
+    weight_health,
 )
 from delayzero.model import AtariQModel, QModel, as_floats
 from delayzero.replay import Replay, ReplayConfig, Sample, stacked_frames, with_priorities
@@ -209,7 +210,7 @@ class QLearner:
         finite = all_finite(norm, metrics["loss"])
         renewed = with_priorities(replay, chosen, error + PRIORITY_FLOOR)
         priority = jnp.where(finite, renewed.priority, replay.priority)
-        metrics = {**metrics, "gradient/norm": norm}
+        metrics = {**metrics, **weight_health(chosen.weights), "gradient/norm": norm}
         return only_if(finite, updated, state), replay._replace(priority=priority), metrics
 
     @property

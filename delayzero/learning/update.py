@@ -22,6 +22,7 @@ from delayzero.learning.learner import (
     only_if,
     repeat_updates,
     sample_batch,
+    weight_health,
 )
 from delayzero.learning.loss import LossOutput, efficientzero_loss
 from delayzero.learning.optimiser import learning_rate, make_optimiser
@@ -184,7 +185,12 @@ class Learner:
         state = only_if(finite, updated, state)
         renewed = with_priorities(replay, chosen, output.priority + PRIORITY_FLOOR)
         priority = jnp.where(finite, renewed.priority, replay.priority)
-        metrics = {**output.metrics, "gradient/norm": norm, "learning_rate": rate}
+        metrics = {
+            **output.metrics,
+            **weight_health(chosen.weights),
+            "gradient/norm": norm,
+            "learning_rate": rate,
+        }
         return state, replay._replace(priority=priority), metrics
 
     def _new_target(self, state: LearnerState, variables: Any) -> Any:

@@ -1,7 +1,13 @@
 """Trajectories on the device: one frame a step, stacked when they are read."""
 
 from delayzero.replay.frames import FrameWriter, HostFrames
-from delayzero.replay.sampling import Sample, sample, window_slots, with_priorities
+from delayzero.replay.sampling import (
+    Sample,
+    draw_uniformly,
+    sample,
+    window_slots,
+    with_priorities,
+)
 from delayzero.replay.storage import (
     Decisions,
     Replay,
@@ -34,6 +40,7 @@ __all__ = [
     "can_be_sampled",
     "create",
     "cut_off",
+    "draw_uniformly",
     "queues_at",
     "release",
     "row_times",

@@ -8,7 +8,10 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from delayzero.replay.storage import Replay, can_be_sampled, row_times
+from delayzero.replay.storage import Replay, WeightKind, can_be_sampled, row_times
+
+PRIORITIES = (1e-30, 1e30)
+"""Priorities below and above count as these, so that zero and infinity have a logarithm."""
 
 
 class Sample(NamedTuple):
@@ -19,7 +22,7 @@ class Sample(NamedTuple):
     envs: Array
     """``[B]``."""
     weights: Array
-    """Importance weights, the largest is 1, ``[B]``."""
+    """Importance weights, at most 1, ``[B]``."""
 
 
 def sample(
@@ -31,6 +34,7 @@ def sample(
     stack: int,
     exponent: float,
     correction: Array | float,
+    weights: WeightKind = "truncated",
 ) -> Sample:
     """Draw rows without replacement, by priority.
 
@@ -43,17 +47,36 @@ def sample(
         batch_size: How many; at least so many rows must be eligible.
         ahead: Rows that a sample needs behind its own.
         stack: Frames in a stack.
-        exponent: Alpha: probabilities are priorities to this power; 0 is uniform.
-        correction: Beta: weights are (n p)^-beta over the largest of the batch.
+        exponent: Alpha: probabilities p are priorities to this power; 0 is uniform.
+        correction: Beta of the weights (n p)^-beta, for n eligible rows.
+        weights: See :attr:`~delayzero.replay.ReplayConfig.weights`.
     """
     eligible = can_be_sampled(replay, ahead, stack).ravel()
-    logits = jnp.where(eligible, exponent * jnp.log(replay.priority.ravel()), -jnp.inf)
+    priority = jnp.clip(replay.priority.ravel(), *PRIORITIES)
+    logits = jnp.where(eligible, exponent * jnp.log(priority), -jnp.inf)
     noise = jax.random.gumbel(key, logits.shape)
     _, flat = jax.lax.top_k(logits + noise, batch_size)
-    # (n p)^-beta over its maximum: what all rows share cancels out.
-    weights = jnp.exp(-correction * (logits[flat] - jnp.min(logits[flat])))
+    if weights == "relative":  # what all rows share cancels out
+        reference = jnp.min(logits[flat])
+    else:
+        reference = jax.nn.logsumexp(logits) - jnp.log(jnp.sum(eligible))
+    excess = logits[flat] - reference  # log(n p), or how far above the batch's smallest
+    importance = jnp.exp(-correction * jnp.maximum(excess, 0.0))
     slots, envs = flat // replay.num_envs, flat % replay.num_envs
-    return Sample(row_times(replay)[slots], envs.astype(jnp.int32), weights)
+    return Sample(row_times(replay)[slots], envs.astype(jnp.int32), importance)
+
+
+def draw_uniformly(key: Array, usable: Array, count: int) -> tuple[Array, Array]:
+    """Slots and environments of rows drawn with replacement, ``[count]`` both.
+
+    Args:
+        key: A random key.
+        usable: Which rows may be drawn, ``[R, N]``; where there are none, any row is.
+        count: How many.
+    """
+    shares = usable.ravel() / jnp.maximum(usable.sum(), 1)
+    places = jax.random.choice(key, usable.size, (count,), p=shares)
+    return places // usable.shape[1], places % usable.shape[1]
 
 
 def window_slots(replay: Replay, sample: Sample, ahead: int) -> tuple[Array, Array]:

@@ -14,7 +14,7 @@ call.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -23,6 +23,8 @@ from jax import Array, lax
 
 from delayzero.bounds import COUNT, NOT_NEGATIVE, SHARE, check_numbers
 from delayzero.replay.frames import Frames, HostFrames, empty_frames, gather_frames
+
+WeightKind = Literal["truncated", "relative"]
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,10 @@ class ReplayConfig:
     """Alpha of prioritised replay; 0 samples uniformly."""
     priority_correction: float = 0.4
     """Beta of the importance weights at the start; it rises to 1 with the last update."""
+    weights: WeightKind = "truncated"
+    """Importance weights (n p)^-beta: truncated at 1, so that rows drawn more often than others
+    count for less and none counts for more; or relative to the largest of each batch, as
+    published, so that one row of a tiny priority makes all others count for nothing."""
     device_gigabytes: float | None = None
     """Device memory that frames may take; by default 60 % of it. More frames stay on the host."""
 

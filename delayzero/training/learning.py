@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,13 @@ from delayzero.replay import Replay, Sample, stacked_frames
 from delayzero.training.checkpoint import Checkpoints
 from delayzero.training.metrics import plain
 from delayzero.training.programs import Programs
-from delayzero.training.system import STREAM_LEARNING, STREAM_SWEEPS, System, run_key
+from delayzero.training.system import (
+    STREAM_HEALTH,
+    STREAM_LEARNING,
+    STREAM_SWEEPS,
+    System,
+    run_key,
+)
 
 
 @jax.jit
@@ -55,7 +62,7 @@ class Learning:
         self.state: LearnerState = programs.first_learner()
         self.replay: Replay = programs.first_replay()
         self.metrics: dict[str, Any] = {}
-        self.times = {"sweeping": 0.0, "updating": 0.0}
+        self.times = {"sweeping": 0.0, "updating": 0.0, "checking": 0.0}
         self._key = run_key(system.config.seed, STREAM_LEARNING)
         self._sweep_key = run_key(system.config.seed, STREAM_SWEEPS)
         self._position = jnp.zeros((), jnp.int32)
@@ -86,6 +93,19 @@ class Learning:
         self.times["updating"] += time.monotonic() - swept
         if failed != NEVER:
             self._explain_failure(failed)
+
+    def health(self) -> dict[str, float]:
+        """How healthy the model is, see :mod:`delayzero.learning.health`; what is defined of it."""
+        if self._programs.health is None or self.updates == 0:
+            return {}
+        begun = time.monotonic()
+        key = run_key(self._system.config.seed, STREAM_HEALTH)
+        found = self._programs.health(
+            self.state, self.replay, jax.random.fold_in(key, self.updates)
+        )
+        numbers = {name: float(value) for name, value in found.items()}
+        self.times["checking"] += time.monotonic() - begun
+        return {name: value for name, value in numbers.items() if not math.isnan(value)}
 
     def numbers(self) -> dict[str, Any]:
         """Plain numbers from which :meth:`restore` goes on, beside the state and the replay."""

@@ -209,6 +209,7 @@ class Trainer:
             "updates": self.updates,
             "seconds": round(self._elapsed(), 3),
             **metrics,
+            **self.learning.health(),
             **{f"seconds/{name}": round(spent, 3) for name, spent in self._spent_on().items()},
         }
         if self._recent:
@@ -347,7 +348,7 @@ class Trainer:
         self._recent = [Ending(*episode) for episode in made["recent"]]
         self._compile_seconds += made["compile_seconds"]
         for times in (self._times, learning.times):
-            times.update({name: made["times"][name] for name in times})
+            times.update({name: made["times"].get(name, 0.0) for name in times})
         self._log.rewind(made["metrics_bytes"])
         self._restore_environments(parts["collector"]["actions"], made["environments"], stored)
         self._seconds, self._begun = made["seconds"], time.monotonic()  # of training alone

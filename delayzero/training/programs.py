@@ -13,6 +13,8 @@ from jax import Array
 from jax.stages import Lowered
 
 from delayzero.learning import Learner, LearnerState
+from delayzero.learning.health import measure_health
+from delayzero.learning.learner import Metrics
 from delayzero.learning.reanalysis import sweep
 from delayzero.replay import Replay, create
 from delayzero.training.memory import (
@@ -42,6 +44,7 @@ class Programs:
     Attributes:
         update: ``(learner, replay, key, count) -> (learner, replay, metrics)``; None without.
         sweep: ``(learner, replay, key, position, count) -> (replay, position)``; None without.
+        health: ``(learner, replay, key) -> metrics``; None for agents without a world model.
         batch: ``(learner, replay, key) -> (sample, batch)`` of the next update, for a look.
         compile_seconds: What compiling took.
     """
@@ -85,6 +88,7 @@ class Programs:
             check_fits(kept, max(learning, playing), have)
         self.update: Any = compiled.get("update")
         self.sweep: Any = compiled.get("sweep")
+        self.health: Any = compiled.get("health")
         self.batch = jax.jit(system.learner.batch)
 
     def _compiled(
@@ -115,6 +119,8 @@ class Programs:
             own["update"] = self._lower_update
             if self._system.sweeps:
                 own["sweep"] = self._lower_sweep
+            if self._system.kind.has_model:
+                own["health"] = self._lower_health
         return own
 
     def first_learner(self) -> LearnerState:
@@ -170,3 +176,12 @@ class Programs:
         program = jax.jit(sweep_replay, donate_argnums=1)
         zero = jnp.int32(0)
         return program.lower(learner, self._replay, jax.random.key(0), zero, zero)
+
+    def _lower_health(self, learner: Any) -> Lowered:
+        measured = self._system.learner
+        assert isinstance(measured, Learner)
+
+        def health(state: LearnerState, replay: Replay, key: Array) -> Metrics:
+            return measure_health(measured, state.variables, replay, key)
+
+        return jax.jit(health).lower(learner, self._replay, jax.random.key(0))

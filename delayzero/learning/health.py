@@ -1,0 +1,154 @@
+"""What tells a learner that learns from one that only runs.
+
+Measured outside training on rows drawn uniformly, not on the prioritised batch: a batch of rows
+with large errors hides a model that has forgotten all others, and one of rows with large weights
+hides a model that never learned the rewarded ones.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from delayzero.learning.batch import Batch, assemble, window_targets
+from delayzero.learning.learner import Metrics
+from delayzero.learning.update import Learner
+from delayzero.replay import Replay, Sample, can_be_sampled, draw_uniformly, row_times
+
+ROWS_PER_BATCH = 4
+"""Rows that are drawn, in batches of an update."""
+RANKED = 256
+"""Latents, at most, whose effective rank is measured."""
+CONSTANT = 1e-6
+"""A unit that varies by less over all rows is dead."""
+
+
+class Predicted(NamedTuple):
+    """What the model says along the actions of ``B`` rows, outside training."""
+
+    latent: Array
+    """Of the rows themselves, ``[B, D]``."""
+    value: Array
+    """Of the rows themselves, ``[B]``."""
+    prefix: Array
+    """After each of ``K`` steps, ``[B, K]``."""
+
+
+def measure_health(learner: Learner, variables: Any, replay: Replay, key: Array) -> Metrics:
+    """Explained variances, recall of rewards, dead units and the rank of latents.
+
+    Args:
+        learner: Whose model it is.
+        variables: The model's.
+        replay: At least one row can be sampled.
+        key: A random key.
+
+    Returns:
+        Numbers by name, ``[]`` each; NaN where nothing can be said: of values that are all the
+        same no variance can be explained, and of no reward none recalled.
+    """
+    count = ROWS_PER_BATCH * learner.config.batch_size
+    rows_key, rewarded_key = jax.random.split(key)
+    usable = can_be_sampled(replay, learner.window, learner.stack)
+    batch = _batch_of(learner, replay, *draw_uniformly(rows_key, usable, count))
+    said = _predict(learner, variables, batch)
+    rewarded = usable & _reward_ahead(replay, learner.config.unroll)
+    lucky = _batch_of(learner, replay, *draw_uniformly(rewarded_key, rewarded, count))
+    recall = _recall(learner, lucky, _predict(learner, variables, lucky).prefix)
+    return {
+        "health/value_explained": explained(said.value, batch.value[:, 0]),
+        "health/prefix_explained": explained(said.prefix, batch.prefix, batch.alive[:, :-1]),
+        "health/reward_recall": jnp.where(rewarded.any(), recall, jnp.nan),
+        "health/dead_units": jnp.mean(jnp.ptp(said.latent, axis=0) < CONSTANT),
+        "health/latent_rank": effective_rank(said.latent[:RANKED]),
+    }
+
+
+def explained(predicted: Array, target: Array, mask: Array | None = None) -> Array:
+    """The share of the targets' variance that predictions explain, ``[]``; 1 is perfect.
+
+    Against the best constant for each column: 0 is no better than that, and below 0 is worse. NaN
+    where targets do not vary.
+
+    Args:
+        predicted: ``[B, ...]``.
+        target: ``[B, ...]``.
+        mask: Which of them count, ``[B, ...]``; all by default.
+    """
+    counts = jnp.ones_like(target) if mask is None else mask.astype(target.dtype)
+    mean = jnp.sum(target * counts, axis=0) / jnp.maximum(jnp.sum(counts, axis=0), 1)
+    spread = jnp.sum(jnp.square(target - mean) * counts)
+    wrong = jnp.sum(jnp.square(target - predicted) * counts)
+    return jnp.where(spread > 0, 1 - wrong / jnp.where(spread > 0, spread, 1), jnp.nan)
+
+
+def effective_rank(latents: Array) -> Array:
+    """The exponential of the entropy of singular values, ``[]`` (Roy and Vetterli, 2007).
+
+    Args:
+        latents: ``[B, D]``; their mean is taken off first.
+    """
+    centred = latents - jnp.mean(latents, axis=0)
+    squares = jnp.maximum(jnp.linalg.eigvalsh(centred @ centred.T), 0.0)
+    singular = jnp.sqrt(squares)
+    shares = singular / jnp.maximum(jnp.sum(singular), 1e-12)
+    return jnp.exp(jnp.sum(jax.scipy.special.entr(shares)))
+
+
+def _batch_of(learner: Learner, replay: Replay, slots: Array, envs: Array) -> Batch:
+    """What would be learned at these rows, all weighted alike."""
+    sample = Sample(row_times(replay)[slots], envs, jnp.ones(slots.shape))
+    return assemble(
+        replay,
+        sample,
+        window_targets(replay, sample, learner.config.window),
+        jnp.zeros((slots.shape[0], 0), jnp.int32),
+        learner.config,
+        stack=learner.stack,
+        discount=learner.planner.discount,
+        updates=jnp.zeros((), jnp.int32),
+    )
+
+
+def _predict(learner: Learner, variables: Any, batch: Batch) -> Predicted:
+    model, horizon = learner.planner.model.bind(variables), learner.config.prefix_horizon
+    queue = None if batch.queue is None else batch.queue[:, 0]
+    first = latent = model.represent(batch.observation, queue)
+    memory = zero = model.initial_memory(first.shape[0])
+    prefixes = []
+    for k in range(batch.action.shape[1]):
+        latent = model.step(latent, batch.action[:, k])
+        logits, memory = model.value_prefix(latent, zero if k % horizon == 0 else memory)
+        prefixes.append(model.support.decode(logits))
+    return Predicted(
+        latent=first.reshape(first.shape[0], -1).astype(jnp.float32),
+        value=model.support.decode(model.predict(first).value_logits),
+        prefix=jnp.stack(prefixes, axis=1),
+    )
+
+
+def _reward_ahead(replay: Replay, unroll: int) -> Array:
+    """Rows with a reward in the steps that are unrolled from them, ``[R, N]``."""
+    rewarded = replay.transitions.reward != 0
+    steps = (jnp.roll(rewarded, -k, axis=0) for k in range(unroll))
+    return functools.reduce(jnp.logical_or, steps)
+
+
+def _recall(learner: Learner, batch: Batch, prefix: Array) -> Array:
+    """The share of rewarded steps of which at least half the reward is foreseen, ``[]``."""
+    horizon = learner.config.prefix_horizon
+    reward, predicted = _differences(batch.prefix, horizon), _differences(prefix, horizon)
+    there = (reward != 0) & batch.alive[:, :-1]
+    hit = there & (predicted * jnp.sign(reward) >= jnp.abs(reward) / 2)
+    return jnp.sum(hit) / jnp.maximum(jnp.sum(there), 1)
+
+
+def _differences(prefix: Array, horizon: int) -> Array:
+    """The rewards of which prefixes ``[B, K]`` are sums that start again every ``horizon``."""
+    before = jnp.pad(prefix, ((0, 0), (1, 0)))[:, :-1]
+    restart = jnp.arange(prefix.shape[1]) % horizon == 0
+    return prefix - jnp.where(restart, 0.0, before)
