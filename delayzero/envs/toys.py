@@ -1,7 +1,8 @@
 """Environments so small that an agent which learns at all must solve them.
 
-They are registered as ``delayzero/Identity-v0``, ``delayzero/TwoStepBandit-v0`` and
-``delayzero/Wheel-v0``, which needs foresight under delay.
+They are registered as ``delayzero/Identity-v0``, ``delayzero/TwoStepBandit-v0``,
+``delayzero/Wheel-v0``, which needs foresight under delay, and ``delayzero/Chase-v0``, in which
+rewards are rare.
 """
 
 from __future__ import annotations
@@ -126,6 +127,55 @@ class Wheel(gym.Env[Vector, np.int64]):
         self._place = (self._place + 1 + int(action)) % self.places
         self._time += 1
         return one_hot(self._place, self.places), reward, self._time == self.length, False, {}
+
+
+class Chase(gym.Env[Vector, np.int64]):
+    """Run from a chaser along a road on which seeds lie, the first one far away.
+
+    Six of 18 actions take the runner a place back, six leave it there, and six take it a place
+    on; the chaser comes a place nearer in one of seven steps. The episode ends when it catches
+    the runner, or after 100 steps. The first seed lies 20 places ahead, the others every 3 places
+    behind it; each gives 1. Running all the time gives 27. Random play meets a seed about once in
+    2,000 steps, as in Atari's RoadRunner, so nearly all that a learner sees is nothing.
+    Observations are one-hot, ``[32]``: the places to the chaser (at most 10) and to the next seed.
+    """
+
+    metadata = {"render_modes": []}  # noqa: RUF012
+    length = 100
+    first_seed, between_seeds = 20, 3
+    head_start, farthest = 6, 10
+
+    def __init__(self) -> None:
+        self.action_space = spaces.Discrete(18)
+        self.observation_space = spaces.Box(
+            0.0, 1.0, (self.farthest + 1 + self.first_seed + 1,), np.float32
+        )
+        self._place = self._chaser = self._seed = self._time = 0
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Vector, dict[str, Any]]:
+        """Begin with a head start."""
+        super().reset(seed=seed)
+        self._place, self._chaser, self._seed = 0, -self.head_start, self.first_seed
+        self._time = 0
+        return self._show(), {}
+
+    def step(self, action: np.int64) -> tuple[Vector, float, bool, bool, dict[str, Any]]:
+        """Run, and be chased."""
+        self._place = max(0, self._place + int(action) % 3 - 1)
+        self._chaser += int(self.np_random.random() < 1 / 7)
+        found = self._place == self._seed
+        self._seed += self.between_seeds if found else 0
+        self._time += 1
+        caught = self._chaser >= self._place
+        return self._show(), float(found), caught, self._time == self.length, {}
+
+    def _show(self) -> Vector:
+        gap = min(max(self._place - self._chaser, 0), self.farthest)
+        ahead = min(self._seed - self._place, self.first_seed)
+        shown = one_hot(gap, self.farthest + 1), one_hot(ahead, self.first_seed + 1)
+        return np.concatenate(shown)
 
 
 def one_hot(index: int, size: int) -> Vector:

@@ -49,7 +49,7 @@ def atari_model(num_actions: int, support: Support, dtype: Any) -> WorldModel:
     """
     return WorldModel(
         encoder=AtariEncoder(dtype),
-        dynamics=ImageDynamics(num_actions, "plane", dtype=dtype),
+        dynamics=ImageDynamics(num_actions, dtype=dtype),
         prefix=PrefixNet(support.bins, MEMORY, HEAD, dtype=dtype),
         prediction=PredictionNet(num_actions, support.bins, HEAD, blocks=1, dtype=dtype),
         projector=Perceptron((PROJECTION,) * 3, norm_last=True, dtype=dtype),

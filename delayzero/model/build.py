@@ -13,7 +13,7 @@ from delayzero.model.atari import atari_model
 from delayzero.model.conv import conv_model
 from delayzero.model.layers import NormKind
 from delayzero.model.mlp import mlp_model
-from delayzero.model.parts import QueueFusion
+from delayzero.model.parts import ActionCode, QueueFusion
 from delayzero.model.scalars import Support
 from delayzero.model.world_model import WorldModel
 
@@ -45,7 +45,9 @@ class ModelConfig:
     """mlp: the size of the hidden layers."""
     memory: int = 64
     """conv, mlp: the size of the LSTM of the value prefix (atari: always 512)."""
-
+    action_code: ActionCode = "one_hot"
+    """How the dynamics are told an action: by one number for each action, or by the one number
+    a / |A| (plane), as EfficientZero has it, which tells apart badly what unlike actions do."""
     scaled: bool = True
     """atari, conv: scale every latent to [0, 1], as MuZero does and EfficientZero does not: without
     it a model that is rolled through many actions drifts away. (mlp: normalised by layer.)"""
@@ -75,7 +77,10 @@ def build_model(
     """
     model = _environment_model(config, observation_shape, num_actions)
     of_vectors = _kind(config, tuple(observation_shape)) == "mlp"
-    model = model.clone(scales=config.scaled and not of_vectors)
+    model = model.clone(
+        dynamics=model.dynamics.clone(action_code=config.action_code),
+        scales=config.scaled and not of_vectors,
+    )
     if not sees_queue:
         return model
     norm: NormKind = "layer" if of_vectors else "batch"

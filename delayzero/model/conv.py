@@ -43,7 +43,7 @@ def conv_model(
     common: dict[str, Any] = {"channels": 8, "dtype": dtype}
     return WorldModel(
         encoder=ConvEncoder(channels, dtype),
-        dynamics=ImageDynamics(num_actions, "one_hot", dtype=dtype),
+        dynamics=ImageDynamics(num_actions, dtype=dtype),
         prefix=PrefixNet(support.bins, memory, head, **common),
         prediction=PredictionNet(num_actions, support.bins, head, **common),
         projector=Perceptron((head, head), norm_last=True, dtype=dtype),

@@ -5,27 +5,39 @@ from __future__ import annotations
 from typing import Any
 
 import flax.linen as nn
-import jax
 import jax.numpy as jnp
 from jax import Array
 
 from delayzero.model.layers import Linear, Norm
-from delayzero.model.parts import Perceptron, PredictionNet, PrefixNet
+from delayzero.model.parts import (
+    ActionCode,
+    Perceptron,
+    PredictionNet,
+    PrefixNet,
+    encode_actions,
+)
 from delayzero.model.scalars import Support
 from delayzero.model.world_model import WorldModel
 
 
 class VectorDynamics(nn.Module):
-    """The next latent vector ``[B, D]``: the latent plus a change, normalised again."""
+    """The next latent vector ``[B, D]``: the latent plus a change, normalised again.
+
+    Attributes:
+        num_actions: How many actions there are.
+        width: The size of every hidden layer.
+        action_code: See :func:`~delayzero.model.parts.encode_actions`.
+    """
 
     num_actions: int
     width: int
+    action_code: ActionCode = "one_hot"
     dtype: Any = jnp.float32
 
     @nn.compact
     def __call__(self, latent: Array, action: Array, train: bool) -> Array:
-        code = jax.nn.one_hot(action, self.num_actions, dtype=latent.dtype)
-        x = jnp.concatenate([latent, code], axis=-1)
+        code = encode_actions(action, self.num_actions, self.action_code)
+        x = jnp.concatenate([latent, code.astype(latent.dtype)], axis=-1)
         for _ in range(2):
             x = nn.relu(Norm("layer", self.dtype)(Linear(self.width, dtype=self.dtype)(x), train))
         x = latent + Linear(latent.shape[-1], dtype=self.dtype)(x)
@@ -48,7 +60,7 @@ def mlp_model(
     common: dict[str, Any] = {"norm": "layer", "dtype": dtype}
     return WorldModel(
         encoder=Perceptron((width, latent), norm_last=True, **common),
-        dynamics=VectorDynamics(num_actions, width, dtype),
+        dynamics=VectorDynamics(num_actions, width, dtype=dtype),
         prefix=PrefixNet(support.bins, memory, width, **common),
         prediction=PredictionNet(num_actions, support.bins, width, **common),
         projector=Perceptron((width, width), norm_last=True, **common),

@@ -172,27 +172,37 @@ class PrefixNet(nn.Module):
         return logits
 
 
+def encode_actions(action: Array, num_actions: int, code: ActionCode) -> Array:
+    """Numbers that tell a network which action was taken, ``[B, P]``.
+
+    Args:
+        action: ``[B]``.
+        num_actions: How many actions there are.
+        code: ``"plane"``: the one number a / num_actions, as EfficientZero has it: actions with
+            neighbouring numbers look alike, whatever they do. ``"one_hot"``: one for each action.
+    """
+    if code == "plane":
+        return (action / num_actions)[:, None]
+    return jax.nn.one_hot(action, num_actions)
+
+
 class ImageDynamics(nn.Module):
     """The next latent image ``[B, H, W, C]`` after an action.
 
     Attributes:
         num_actions: How many actions there are.
-        action_code: ``"plane"``: one plane of the constant a / num_actions. ``"one_hot"``: a plane
-            per action, so that no two actions look alike; dearer with many actions.
+        action_code: See :func:`encode_actions`; each number is a plane.
         blocks: How many residual blocks there are.
     """
 
     num_actions: int
-    action_code: ActionCode = "plane"
+    action_code: ActionCode = "one_hot"
     blocks: int = 1
     dtype: Any = jnp.float32
 
     @nn.compact
     def __call__(self, latent: Array, action: Array, train: bool) -> Array:
-        if self.action_code == "plane":
-            code = (action / self.num_actions)[:, None]
-        else:
-            code = jax.nn.one_hot(action, self.num_actions)
+        code = encode_actions(action, self.num_actions, self.action_code)
         x = ConvNorm(latent.shape[-1], dtype=self.dtype)(latent, train, code)
         x = nn.relu(x + latent)
         for _ in range(self.blocks):

@@ -211,3 +211,21 @@ def from_dict(kind: type[Config], values: Mapping[str, Any], path: str = "") -> 
         for key, value in values.items()
     }
     return kind(**nested)
+
+
+def with_former_defaults(values: Mapping[str, Any]) -> dict[str, Any]:
+    """What a run was, if its settings were written before some of today's existed.
+
+    Args:
+        values: What ``dataclasses.asdict`` made of a configuration, by this version or an older.
+    """
+    atari = str(values.get("env", "")).lower().startswith("atari:")
+    former = {
+        "model": {"action_code": "plane" if atari else "one_hot"},
+        "replay": {"weights": "relative"},
+    }
+    changed = dict(values)
+    for section, settings in former.items():
+        if isinstance(values.get(section), Mapping):
+            changed[section] = {**settings, **values[section]}
+    return changed

@@ -93,7 +93,8 @@ def atari_paper(config: TrainConfig) -> TrainConfig:
         envs=4,
         rows=8,
         overlap=False,
-        model=replace(base.model, scaled=False),
+        model=replace(base.model, action_code="plane", scaled=False),
+        replay=replace(base.replay, weights="relative"),
         search=replace(
             base.search, method="puct", simulations=50, dirichlet_fraction=None, q_floor=0.01
         ),

@@ -20,7 +20,7 @@ import jax
 from delayzero import __version__
 from delayzero.arguments import UsageError
 from delayzero.model.build import computed_in
-from delayzero.training.config import TrainConfig, from_dict
+from delayzero.training.config import TrainConfig, from_dict, with_former_defaults
 from delayzero.training.files import read_json, read_lines, write_json
 
 PACKAGES = ("numpy", "gymnasium", "jax", "jaxlib", "flax", "optax", "mctx", "ale-py", "minatar")
@@ -129,7 +129,7 @@ class RunFolder:
         remedy = "put back a copy, or train in another --folder"
         values = read_json(self._settings, remedy)
         try:
-            return from_dict(TrainConfig, values)
+            return from_dict(TrainConfig, with_former_defaults(values))
         except (ValueError, TypeError, UsageError) as error:
             raise UsageError(
                 f"{self._settings}: {error}; if another version of delayzero wrote it, take that "
