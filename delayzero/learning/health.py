@@ -28,18 +28,20 @@ CONSTANT = 1e-6
 
 
 class Predicted(NamedTuple):
-    """What the model says along the actions of ``B`` rows, outside training."""
+    """What the model says along ``K`` actions from ``B`` rows, outside training."""
 
     latent: Array
     """Of the rows themselves, ``[B, D]``."""
+    last: Array
+    """After the last action, ``[B, D]``."""
     value: Array
     """Of the rows themselves, ``[B]``."""
     prefix: Array
-    """After each of ``K`` steps, ``[B, K]``."""
+    """After each action, ``[B, K]``."""
 
 
 def measure_health(learner: Learner, variables: Any, replay: Replay, key: Array) -> Metrics:
-    """Explained variances, recall of rewards, dead units and the rank of latents.
+    """Explained variances, recall of rewards, use of actions, dead units and rank of latents.
 
     Args:
         learner: Whose model it is.
@@ -52,17 +54,19 @@ def measure_health(learner: Learner, variables: Any, replay: Replay, key: Array)
         same no variance can be explained, and of no reward none recalled.
     """
     count = ROWS_PER_BATCH * learner.config.batch_size
-    rows_key, rewarded_key = jax.random.split(key)
+    rows_key, rewarded_key, other_key = jax.random.split(key, 3)
     usable = can_be_sampled(replay, learner.window, learner.stack)
     batch = _batch_of(learner, replay, *draw_uniformly(rows_key, usable, count))
-    said = _predict(learner, variables, batch)
+    said = _predict(learner, variables, batch, batch.action)
+    other = _predict(learner, variables, batch, jax.random.permutation(other_key, batch.action))
     rewarded = usable & _reward_ahead(replay, learner.config.unroll)
     lucky = _batch_of(learner, replay, *draw_uniformly(rewarded_key, rewarded, count))
-    recall = _recall(learner, lucky, _predict(learner, variables, lucky).prefix)
+    recall = _recall(learner, lucky, _predict(learner, variables, lucky, lucky.action).prefix)
     return {
         "health/value_explained": explained(said.value, batch.value[:, 0]),
         "health/prefix_explained": explained(said.prefix, batch.prefix, batch.alive[:, :-1]),
         "health/reward_recall": jnp.where(rewarded.any(), recall, jnp.nan),
+        "health/actions_told": _nearer(learner, variables, batch, said.last, other.last),
         "health/dead_units": jnp.mean(jnp.ptp(said.latent, axis=0) < CONSTANT),
         "health/latent_rank": effective_rank(said.latent[:RANKED]),
     }
@@ -106,7 +110,7 @@ def _batch_of(learner: Learner, replay: Replay, slots: Array, envs: Array) -> Ba
         replay,
         sample,
         window_targets(replay, sample, learner.config.window),
-        jnp.zeros((slots.shape[0], 0), jnp.int32),
+        jnp.full((slots.shape[0], 1), learner.config.unroll - 1, jnp.int32),
         learner.config,
         stack=learner.stack,
         discount=learner.planner.discount,
@@ -114,21 +118,47 @@ def _batch_of(learner: Learner, replay: Replay, slots: Array, envs: Array) -> Ba
     )
 
 
-def _predict(learner: Learner, variables: Any, batch: Batch) -> Predicted:
+def _predict(learner: Learner, variables: Any, batch: Batch, actions: Array) -> Predicted:
     model, horizon = learner.planner.model.bind(variables), learner.config.prefix_horizon
     queue = None if batch.queue is None else batch.queue[:, 0]
     first = latent = model.represent(batch.observation, queue)
     memory = zero = model.initial_memory(first.shape[0])
     prefixes = []
-    for k in range(batch.action.shape[1]):
-        latent = model.step(latent, batch.action[:, k])
+    for k in range(actions.shape[1]):
+        latent = model.step(latent, actions[:, k])
         logits, memory = model.value_prefix(latent, zero if k % horizon == 0 else memory)
         prefixes.append(model.support.decode(logits))
     return Predicted(
-        latent=first.reshape(first.shape[0], -1).astype(jnp.float32),
+        latent=_flat(first),
+        last=_flat(latent),
         value=model.support.decode(model.predict(first).value_logits),
         prefix=jnp.stack(prefixes, axis=1),
     )
+
+
+def _nearer(learner: Learner, variables: Any, batch: Batch, rolled: Array, misled: Array) -> Array:
+    """How often the executed actions lead nearer to what was seen than others do, ``[]``.
+
+    Args:
+        learner: Whose model it is.
+        variables: The model's.
+        batch: What happened.
+        rolled: Latents after the executed actions, ``[B, D]``.
+        misled: Latents after the actions of other rows, ``[B, D]``.
+
+    Returns:
+        0.5 where the model takes all actions alike; NaN where no row lasts so long.
+    """
+    queue = None if batch.queue is None else batch.queue[:, -1]
+    seen = learner.planner.model.bind(variables).represent(batch.following[:, 0], queue)
+    far, farther = (jnp.linalg.norm(x - _flat(seen), axis=1) for x in (rolled, misled))
+    won = jnp.where(far == farther, 0.5, far < farther)
+    lasting = batch.alive[:, -1]
+    return jnp.sum(won * lasting) / jnp.sum(lasting)  # of none: NaN
+
+
+def _flat(latent: Array) -> Array:
+    return latent.reshape(latent.shape[0], -1).astype(jnp.float32)
 
 
 def _reward_ahead(replay: Replay, unroll: int) -> Array:

@@ -154,7 +154,7 @@ def sample_batch(
         stack: Frames in an observation.
         progress: The share of all updates that is done, ``[]``.
     """
-    low = config.priority_correction
+    begin, end = config.priority_correction, config.final_correction
     return sample(
         replay,
         key,
@@ -162,7 +162,7 @@ def sample_batch(
         ahead=ahead,
         stack=stack,
         exponent=config.priority_exponent,
-        correction=low + (1 - low) * jnp.minimum(progress, 1.0),
+        correction=begin + (end - begin) * jnp.minimum(progress, 1.0),
         weights=config.weights,
     )
 

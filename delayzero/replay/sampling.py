@@ -57,10 +57,11 @@ def sample(
     noise = jax.random.gumbel(key, logits.shape)
     _, flat = jax.lax.top_k(logits + noise, batch_size)
     if weights == "relative":  # what all rows share cancels out
-        reference = jnp.min(logits[flat])
+        excess = logits[flat] - jnp.min(logits[flat])
     else:
-        reference = jax.nn.logsumexp(logits) - jnp.log(jnp.sum(eligible))
-    excess = logits[flat] - reference  # log(n p), or how far above the batch's smallest
+        expected = batch_size * jax.nn.softmax(logits)[flat]  # how often each would be drawn
+        uniform = batch_size / jnp.sum(eligible)
+        excess = jnp.log(jnp.minimum(expected, 1.0) / uniform)  # never twice in a batch
     importance = jnp.exp(-correction * jnp.maximum(excess, 0.0))
     slots, envs = flat // replay.num_envs, flat % replay.num_envs
     return Sample(row_times(replay)[slots], envs.astype(jnp.int32), importance)

@@ -36,7 +36,9 @@ class ReplayConfig:
     priority_exponent: float = 0.6
     """Alpha of prioritised replay; 0 samples uniformly."""
     priority_correction: float = 0.4
-    """Beta of the importance weights at the start; it rises to 1 with the last update."""
+    """Beta of the importance weights at the start."""
+    final_correction: float = 1.0
+    """Beta with the last update; it changes linearly on the way."""
     weights: WeightKind = "truncated"
     """Importance weights (n p)^-beta: truncated at 1, so that rows drawn more often than others
     count for less and none counts for more; or relative to the largest of each batch, as
@@ -48,7 +50,7 @@ class ReplayConfig:
         """Refuse what cannot be."""
         bounds = {
             COUNT: ("capacity",),
-            SHARE: ("priority_exponent", "priority_correction"),
+            SHARE: ("priority_exponent", "priority_correction", "final_correction"),
             NOT_NEGATIVE: ("device_gigabytes",),
         }
         check_numbers(self, "replay.", bounds)
