@@ -22,9 +22,9 @@ from delayzero.training.run_folder import versions
 from delayzero.training.system import Spaces, System, build_system, make_training_env
 
 
-def system_of(preset: str, **changes: Any) -> System:
-    """The system of a preset, for the spaces of its environment."""
-    config = replace(compose([preset]), **changes)
+def system_of(*presets: str, **changes: Any) -> System:
+    """The system of presets, for the spaces of their environment."""
+    config = replace(compose(presets), **changes)
     env = make_training_env(replace(config, envs=1))
     spaces = Spaces.of(env)
     env.close()

@@ -1,7 +1,8 @@
-"""The projection of a run's time, with updates that do nothing."""
+"""A run's time, projected with updates that do nothing; processes side by side."""
 
 import json
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -24,9 +25,17 @@ def budget(monkeypatch):
     return budget
 
 
-def printed(budget, words, monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["budget.py", *words])
-    budget.main()
+@pytest.fixture
+def side_by_side(monkeypatch):
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "benchmarks"))
+    import side_by_side
+
+    return side_by_side
+
+
+def printed(benchmark, words, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", [f"{benchmark.__name__}.py", *words])
+    benchmark.main()
     return json.loads(capsys.readouterr().out)
 
 
@@ -89,3 +98,70 @@ def test_what_cannot_be_projected_is_refused(words, message, budget, monkeypatch
     base = ("cartpole", "debug", "--interactions", "2000") if "--agent" in words else WORDS
     with pytest.raises(SystemExit, match=message):
         printed(budget, [*base, *words], monkeypatch, capsys)
+
+
+def test_processes_make_updates_side_by_side(side_by_side, monkeypatch, capsys):
+    monkeypatch.setenv("JAX_PLATFORMS", "cpu")
+    words = ("--preset", "cartpole", "debug", "--processes", "2", "--positions", "512")
+    words += ("--updates", "1", "--seconds", "0")
+    made = printed(side_by_side, words, monkeypatch, capsys)
+    alone, both = made["results"]
+    assert (alone["processes"], both["processes"]) == (1, 2)
+    assert alone["relative_rate"] == alone["whole_runs_in_the_time_of_one"] == 1
+    assert both["milliseconds_per_update"] > 0
+    assert not both["mps"]
+
+
+def test_figures_of_processes_side_by_side(side_by_side):
+    made = side_by_side.figures([(100, 1.0), (100, 2.0)], alone=(200, 1.0))
+    assert made == {
+        "processes": 2,
+        "milliseconds_per_update": 15.0,
+        "relative_rate": 0.75,
+        "whole_runs_in_the_time_of_one": 0.5,
+    }
+
+
+@pytest.mark.parametrize(
+    ("mps", "order"),
+    [
+        ("auto", [(1, False), (2, True), (3, True)]),
+        ("on", [(1, False), (2, True), (3, True)]),
+        ("off", [(1, False), (2, False), (3, False)]),
+        ("both", [(1, False), (2, False), (3, False), (2, True), (3, True)]),
+    ],
+)
+def test_with_and_without_mps(mps, order, side_by_side, monkeypatch):
+    """Without it, processes look for a daemon where none is."""
+    seen = []
+
+    def measured(count, variables):
+        seen.append((count, variables[side_by_side.PIPES] == "/daemon"))
+        return [(1, 1.0)] * count
+
+    monkeypatch.setattr(side_by_side, "measured", measured)
+    daemon = {side_by_side.PIPES: "/daemon"}
+    started = []
+
+    def shared_gpu(jobs):
+        started.append(jobs)
+        return nullcontext(daemon if jobs > 1 else {})
+
+    monkeypatch.setattr(side_by_side, "shared_gpu", shared_gpu)
+    monkeypatch.delenv(side_by_side.PIPES, raising=False)
+    results = side_by_side.compared([3, 1, 2], mps)
+    assert started == [1 if mps == "off" else 3], "one daemon for all"
+    assert seen == order
+    assert [(made["processes"], made["mps"]) for made in results] == order
+
+
+def test_mps_that_cannot_be_had_is_refused(side_by_side, monkeypatch, capsys):
+    monkeypatch.setenv("JAX_PLATFORMS", "cpu")
+    with pytest.raises(SystemExit, match="no MPS here"):
+        printed(side_by_side, ("--mps", "both"), monkeypatch, capsys)
+
+
+def test_a_process_that_fails_ends_the_measurement(side_by_side, monkeypatch, capsys):
+    monkeypatch.setenv("JAX_PLATFORMS", "cpu")
+    with pytest.raises(SystemExit, match="a process failed"):
+        printed(side_by_side, ("--preset", "no-such-preset"), monkeypatch, capsys)

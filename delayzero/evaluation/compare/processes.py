@@ -17,6 +17,8 @@ from delayzero.arguments import UsageError
 SECONDS_BETWEEN_LOOKS = 0.5
 ENDINGS = (signal.SIGTERM, signal.SIGHUP)
 """They end a comparison as Ctrl-C does."""
+GPU_SHARE = 0.9
+"""Of the GPU's memory, for all processes together."""
 
 
 @dataclass(frozen=True)
@@ -30,17 +32,19 @@ class Command:
     """Gets all that it says."""
 
 
-def environment(cache: Path, jobs: int) -> dict[str, str]:
-    """The variables of the processes.
+def environment(cache: Path, jobs: int, daemon: Mapping[str, str] = {}) -> dict[str, str]:
+    """The variables of the processes; those that the user has set stay as they are.
 
-    Compiled programs are shared by all of them, unless the user keeps a cache already. Each gets
-    its share of the cores, and takes GPU memory only as it needs it.
+    Compiled programs are shared by all of them. Each gets its share of the cores and of the GPU's
+    memory, which it takes as it needs it.
 
     Args:
         cache: The folder of compiled programs.
         jobs: How many processes run side by side.
+        daemon: The variables of :func:`~delayzero.evaluation.compare.mps.shared_gpu`.
     """
     ours = {
+        **daemon,
         "JAX_COMPILATION_CACHE_DIR": str(cache.absolute()),
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
         "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
@@ -48,6 +52,8 @@ def environment(cache: Path, jobs: int) -> dict[str, str]:
     if jobs > 1:
         ours["NPROC"] = str(max(1, len(os.sched_getaffinity(0)) // jobs))  # the threads of XLA
         ours["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
+        if "XLA_CLIENT_MEM_FRACTION" not in os.environ:  # the new name; JAX refuses both
+            ours["XLA_PYTHON_CLIENT_MEM_FRACTION"] = f"{GPU_SHARE / jobs:.4f}"
     return {**ours, **os.environ}
 
 
@@ -72,7 +78,7 @@ def run_side_by_side(
     """
     waiting, running, failed = list(commands), dict[str, subprocess.Popen[bytes]](), list[Command]()
     known = {command.name: command for command in commands}
-    with _endings_as_interrupts():
+    with endings_as_interrupts():
         try:
             while waiting or running:
                 while waiting and len(running) < jobs:
@@ -125,7 +131,8 @@ def _stop(processes: Sequence[subprocess.Popen[bytes]]) -> None:
 
 
 @contextmanager
-def _endings_as_interrupts() -> Iterator[None]:
+def endings_as_interrupts() -> Iterator[None]:
+    """Raise KeyboardInterrupt for SIGTERM and SIGHUP too."""
     before = {name: signal.signal(name, signal.default_int_handler) for name in ENDINGS}
     try:
         yield

@@ -7,10 +7,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
+import jax
+
 from delayzero.agents.kinds import AgentName
 from delayzero.arguments import UsageError
 from delayzero.delays import parse
 from delayzero.evaluation.compare.by_delay import read_scores, words_for
+from delayzero.evaluation.compare.mps import shared_gpu
 from delayzero.evaluation.compare.plan import Plan, Run, typed
 from delayzero.evaluation.compare.processes import Command, environment, run_side_by_side
 from delayzero.evaluation.compare.results import AgentResult, read_agent, read_result
@@ -36,10 +39,12 @@ def compare(plan: Plan, jobs: int, command: Sequence[str]) -> list[AgentResult]:
     Raises:
         UsageError: A run cannot be, or has failed.
     """
+    jax.config.update("jax_platforms", "cpu")  # the GPU and its memory are for the runs
     check(plan)
-    variables = environment(plan.folder / "compiled", jobs)
-    _train(plan, jobs, variables)
-    _evaluate(plan, jobs, variables)
+    with shared_gpu(jobs) as daemon:
+        variables = environment(plan.folder / "compiled", jobs, daemon)
+        _train(plan, jobs, variables)
+        _evaluate(plan, jobs, variables)
     results = [read_agent(plan, agent) for agent in plan.agents]
     config = plan.config(plan.agents[0], plan.seeds[0])
     said = outcome(results)

@@ -1,0 +1,160 @@
+"""Updates of several processes side by side on one device, against those of one process alone.
+
+    python benchmarks/side_by_side.py                                     (a GPU)
+    python benchmarks/side_by_side.py --mps both                          (with and without MPS)
+    python benchmarks/side_by_side.py --preset minatar --processes 1 2    (a CPU)
+
+Each process has weights and a replay of its own, and makes updates in calls, as training does. It
+has the share of cores and memory that ``delayzero compare --jobs`` would give it. All begin when
+the last one is compiled. One process alone is always measured, without MPS. For each number of
+processes:
+
+- ``milliseconds_per_update`` of one process: the mean over processes.
+- ``relative_rate``: updates per second of all processes together, in units of one process alone.
+- ``whole_runs_in_the_time_of_one``: the number of processes, divided by how many times as long as
+  one process alone the slowest of them takes for the same updates.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from parts import compiled_update, filled_replay, report, system_of
+
+from delayzero.arguments import whole
+from delayzero.evaluation.compare.mps import PIPES, daemon_runs, has_gpu, shared_gpu
+from delayzero.evaluation.compare.processes import endings_as_interrupts, environment
+
+READY = "ready"
+Made = tuple[int, float]
+"""The updates that a process has made, and the seconds that they took."""
+
+
+def work(options: argparse.Namespace) -> None:
+    """Be one of the processes: compile, say so, wait for a line, measure, print."""
+    system = system_of(*options.preset)
+    replay = filled_replay(system, options.positions // system.config.envs)
+    state = jax.jit(system.first_state)(jax.random.key(0))
+    arguments = (state, replay, jax.random.key(1), jnp.int32(options.updates))
+    update = compiled_update(system, *arguments)
+    jax.block_until_ready(update(*arguments))
+    print(READY, flush=True)
+    if not sys.stdin.readline():
+        sys.exit("side_by_side: the process that started this one has ended")
+    begun, made, spent = time.perf_counter(), 0, 0.0
+    while not made or spent < options.seconds:
+        jax.block_until_ready(update(*arguments))
+        made, spent = made + options.updates, time.perf_counter() - begun
+    print(json.dumps((made, spent)), flush=True)
+
+
+def measured(count: int, variables: Mapping[str, str]) -> list[Made]:
+    """What so many processes make side by side."""
+    words = [sys.executable, __file__, *sys.argv[1:], "--worker"]
+    workers = [
+        subprocess.Popen(
+            words, env=variables, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        for _ in range(count)
+    ]
+    try:
+        for worker in workers:
+            while _line(worker) != READY:
+                pass
+        for worker in workers:
+            assert worker.stdin is not None
+            worker.stdin.write("go\n")
+            worker.stdin.flush()
+        made = [json.loads(_line(worker)) for worker in workers]
+        for worker in workers:
+            worker.wait()  # the next ones need its memory
+    finally:
+        for worker in workers:
+            worker.kill()
+            worker.communicate()
+    return [(updates, seconds) for updates, seconds in made]
+
+
+def _line(worker: subprocess.Popen[str]) -> str:
+    assert worker.stdout is not None
+    line = worker.stdout.readline()
+    if not line:
+        sys.exit("side_by_side: a process failed; its error is above")
+    return line.strip()
+
+
+def figures(made: Sequence[Made], alone: Made) -> dict[str, float]:
+    """The figures of processes side by side; see the top of this file."""
+    times = [seconds / updates for updates, seconds in made]
+    time_alone = alone[1] / alone[0]
+    return {
+        "processes": len(made),
+        "milliseconds_per_update": round(1e3 * statistics.mean(times), 3),
+        "relative_rate": round(sum(time_alone / each for each in times), 3),
+        "whole_runs_in_the_time_of_one": round(len(made) * time_alone / max(times), 3),
+    }
+
+
+def compared(counts: Sequence[int], mps: str) -> list[dict[str, Any]]:
+    """The figures of each number of processes, with or without MPS or both.
+
+    Args:
+        counts: Numbers of processes.
+        mps: ``auto`` (where it can be had), ``on``, ``off`` or ``both``.
+    """
+    others = sorted({*counts} - {1})
+    most = others[-1] if others and mps != "off" else 1
+    with tempfile.TemporaryDirectory() as folder, shared_gpu(most) as daemon:
+        nowhere, cache = {PIPES: folder}, Path(folder) / "compiled"
+        shared = most > 1 and (bool(daemon) or (has_gpu() and daemon_runs()))
+        if mps in ("on", "both") and not shared:
+            sys.exit("side_by_side: no MPS here; type --mps off")
+        (alone,) = measured(1, environment(cache, 1) | nowhere)
+        results: list[dict[str, Any]] = [{"mps": False, **figures([alone], alone)}]
+        for used in (False, True) if mps == "both" else (shared,):
+            for count in others:
+                variables = environment(cache, count, daemon) | ({} if used else nowhere)
+                results.append({"mps": used, **figures(measured(count, variables), alone)})
+    return results
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--preset", nargs="+", default=["atari"], help="one or several (atari)")
+    parser.add_argument("--processes", type=whole(1), nargs="+", default=[1, 2, 3, 4], metavar="N")
+    parser.add_argument("--mps", choices=("auto", "on", "off", "both"), default="auto")
+    parser.add_argument("--seconds", type=float, default=10.0, help="of updates in each process")
+    parser.add_argument("--updates", type=whole(1), default=64, help="in one call")
+    parser.add_argument("--positions", type=int, default=20_000, help="stored in each replay")
+    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.worker:
+        work(options)
+        return
+    with endings_as_interrupts():
+        results = compared(options.processes, options.mps)
+    report(
+        "side_by_side",
+        {
+            "preset": " ".join(options.preset),
+            "positions": options.positions,
+            "updates_per_call": options.updates,
+            "seconds": options.seconds,
+            "results": results,
+        },
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,148 @@
+"""Several processes on one NVIDIA GPU, through NVIDIA's Multi-Process Service (MPS).
+
+Without MPS the driver gives the GPU to one process at a time, in turns. With it kernels of several
+processes run at the same time.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from delayzero.evaluation.compare.processes import endings_as_interrupts
+
+CONTROL = "nvidia-cuda-mps-control"
+PIPES = "CUDA_MPS_PIPE_DIRECTORY"
+LOGS = "CUDA_MPS_LOG_DIRECTORY"
+DEFAULT_PIPES = Path("/tmp/nvidia-mps")
+"""Where processes look for a daemon without the variable."""
+LONGEST_PLACE = 50
+"""Characters of the temporary directory: paths of sockets in it are limited to 107."""
+TIMEOUT_SECONDS = 60
+"""For each call of NVIDIA's programs."""
+
+
+@contextmanager
+def shared_gpu(jobs: int) -> Iterator[dict[str, str]]:
+    """Run a private MPS daemon, and stop it at the end.
+
+    No daemon is started for one process, without an NVIDIA GPU or NVIDIA's program, or where one is
+    running already. If it fails to start, a line on stderr says so. While it runs, SIGTERM and
+    SIGHUP interrupt as Ctrl-C does, so that it is always stopped.
+
+    Args:
+        jobs: How many processes run side by side.
+
+    Yields:
+        The variables by which processes find the daemon; empty if none was started.
+    """
+    if jobs == 1 or daemon_runs() or not has_gpu() or shutil.which(CONTROL) is None:
+        yield {}
+        return
+    with endings_as_interrupts():
+        variables = _start()
+        try:
+            yield variables
+        finally:
+            if variables:
+                _stop(variables)
+
+
+def has_gpu() -> bool:
+    """Whether JAX may use an NVIDIA GPU; asks nvidia-smi, since JAX would open the GPU."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0].strip()
+    platform = os.environ.get("JAX_PLATFORMS", "").split(",")[0].strip().lower()
+    if visible in ("", "-1") or platform == "cpu" or shutil.which("nvidia-smi") is None:
+        return False
+    try:
+        listed = subprocess.run(
+            ["nvidia-smi", "-L"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_SECONDS,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return False
+    lines = listed.stdout.splitlines()
+    return listed.returncode == 0 and any(line.startswith("GPU ") for line in lines)
+
+
+def daemon_runs() -> bool:
+    """Whether the user runs a daemon, or has set where one is looked for."""
+    if PIPES in os.environ:
+        return True
+    try:
+        process = int((DEFAULT_PIPES / f"{CONTROL}.pid").read_text())
+    except (OSError, ValueError):
+        return False
+    return Path(f"/proc/{process}").exists()
+
+
+def _start() -> dict[str, str]:
+    """Start a daemon in a new folder; return its variables, none if it does not start."""
+    place = tempfile.gettempdir() if len(tempfile.gettempdir()) <= LONGEST_PLACE else "/tmp"
+    try:
+        with tempfile.TemporaryFile("w+") as output:
+            folder = Path(tempfile.mkdtemp(prefix="dz-mps-", dir=place))
+            variables = {PIPES: str(folder / "pipe"), LOGS: str(folder / "log")}
+            for name in variables.values():
+                Path(name).mkdir()
+            # A file, not a pipe: the daemon keeps it open.
+            code = subprocess.run(
+                [CONTROL, "-d"],
+                env=_environment(variables),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                timeout=TIMEOUT_SECONDS,
+                start_new_session=True,  # Ctrl-C does not reach it
+            ).returncode
+            if code == 0:
+                return variables
+            output.seek(0)
+            problem = " ".join(output.read().split()) or f"exit code {code}"
+        shutil.rmtree(folder, ignore_errors=True)
+    except (OSError, subprocess.SubprocessError) as error:
+        problem = str(error)
+    print(f"{CONTROL} failed, processes take turns on the GPU: {problem}", file=sys.stderr)
+    return {}
+
+
+def _stop(variables: Mapping[str, str]) -> None:
+    """Stop the daemon and delete its folder; a folder whose daemon does not stop is kept."""
+    try:
+        subprocess.run(
+            [CONTROL],
+            env=_environment(variables),
+            input=b"quit\n",
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            timeout=TIMEOUT_SECONDS,
+            start_new_session=True,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        print(
+            f"{CONTROL} did not stop; type: echo quit | {PIPES}={variables[PIPES]} {CONTROL}",
+            file=sys.stderr,
+        )
+    else:
+        shutil.rmtree(Path(variables[PIPES]).parent, ignore_errors=True)
+
+
+def _environment(variables: Mapping[str, str]) -> dict[str, str]:
+    """The environment of the daemon, which serves all GPUs.
+
+    It would number those of CUDA_VISIBLE_DEVICES anew, and processes with the same variable would
+    not find theirs.
+    """
+    environment = {**variables, **os.environ}
+    environment.pop("CUDA_VISIBLE_DEVICES", None)
+    return environment
