@@ -88,31 +88,36 @@ def daemon_runs() -> bool:
 def _start() -> dict[str, str]:
     """Start a daemon in a new folder; return its variables, none if it does not start."""
     place = tempfile.gettempdir() if len(tempfile.gettempdir()) <= LONGEST_PLACE else "/tmp"
+    folder = Path(tempfile.mkdtemp(prefix="dz-mps-", dir=place))
+    variables = {PIPES: str(folder / "pipe"), LOGS: str(folder / "log")}
+    for name in variables.values():
+        Path(name).mkdir()
     try:
-        with tempfile.TemporaryFile("w+") as output:
-            folder = Path(tempfile.mkdtemp(prefix="dz-mps-", dir=place))
-            variables = {PIPES: str(folder / "pipe"), LOGS: str(folder / "log")}
-            for name in variables.values():
-                Path(name).mkdir()
-            # A file, not a pipe: the daemon keeps it open.
-            code = subprocess.run(
-                [CONTROL, "-d"],
-                env=_environment(variables),
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                timeout=TIMEOUT_SECONDS,
-                start_new_session=True,  # Ctrl-C does not reach it
-            ).returncode
-            if code == 0:
-                return variables
-            output.seek(0)
-            problem = " ".join(output.read().split()) or f"exit code {code}"
-        shutil.rmtree(folder, ignore_errors=True)
+        problem = _launch(variables)
     except (OSError, subprocess.SubprocessError) as error:
         problem = str(error)
+    if not problem:
+        return variables
+    shutil.rmtree(folder, ignore_errors=True)
     print(f"{CONTROL} failed, processes take turns on the GPU: {problem}", file=sys.stderr)
     return {}
+
+
+def _launch(variables: Mapping[str, str]) -> str:
+    """Start the daemon; return what went wrong, nothing if it runs."""
+    with tempfile.TemporaryFile("w+") as output:  # not a pipe: the daemon keeps it open
+        code = subprocess.run(
+            [CONTROL, "-d"],
+            env=_environment(variables),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            timeout=TIMEOUT_SECONDS,
+            start_new_session=True,  # Ctrl-C does not reach it
+        ).returncode
+        output.seek(0)
+        said = " ".join(output.read().split())
+    return "" if code == 0 else said or f"exit code {code}"
 
 
 def _stop(variables: Mapping[str, str]) -> None:

@@ -167,11 +167,15 @@ def test_a_failure_to_start_is_told_and_survived(text, problem, machine, capsys)
     assert told == f"{mps.CONTROL} failed, processes take turns on the GPU: {problem}\n"
 
 
-def test_a_program_that_cannot_be_run_is_told_and_survived(machine, capsys):
+def test_a_program_that_cannot_be_run_is_told_and_survived(machine, tmp_path, monkeypatch, capsys):
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    monkeypatch.setattr(mps, "LONGEST_PLACE", 1000)
     machine.install(mps.CONTROL, "#!/no/such/shell\n")
     with shared_gpu(2) as variables:
         assert variables == {}
     assert mps.CONTROL in capsys.readouterr().err
+    assert not list((tmp_path / "temporary").iterdir())
 
 
 def test_a_daemon_that_does_not_stop_is_told(machine, capsys):
