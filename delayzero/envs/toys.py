@@ -132,7 +132,7 @@ class Wheel(gym.Env[Vector, np.int64]):
 class Chase(gym.Env[Vector, np.int64]):
     """Run from a chaser along a road on which seeds lie, the first one far away.
 
-    Six of 18 actions take the runner a place back, six leave it there, and six take it a place
+    Of 18 actions every third takes the runner a place back, leaves it there, or takes it a place
     on; the chaser comes a place nearer in one of seven steps. The episode ends when it catches
     the runner, or after 100 steps. The first seed lies 20 places ahead, the others every 3 places
     behind it; each gives 1. Running all the time gives 27. Random play meets a seed about once in

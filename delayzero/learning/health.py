@@ -19,12 +19,10 @@ from delayzero.learning.learner import Metrics
 from delayzero.learning.update import Learner
 from delayzero.replay import Replay, Sample, can_be_sampled, draw_uniformly, row_times
 
-ROWS_PER_BATCH = 4
-"""Rows that are drawn, in batches of an update."""
-RANKED = 256
-"""Latents, at most, whose effective rank is measured."""
 CONSTANT = 1e-6
 """A unit that varies by less over all rows is dead."""
+ROUNDING = 1e-5
+"""Relative differences that say nothing."""
 
 
 class Predicted(NamedTuple):
@@ -53,7 +51,7 @@ def measure_health(learner: Learner, variables: Any, replay: Replay, key: Array)
         Numbers by name, ``[]`` each; NaN where nothing can be said: of values that are all the
         same no variance can be explained, and of no reward none recalled.
     """
-    count = ROWS_PER_BATCH * learner.config.batch_size
+    count = learner.config.batch_size
     rows_key, rewarded_key, other_key = jax.random.split(key, 3)
     usable = can_be_sampled(replay, learner.window, learner.stack)
     batch = _batch_of(learner, replay, *draw_uniformly(rows_key, usable, count))
@@ -68,7 +66,7 @@ def measure_health(learner: Learner, variables: Any, replay: Replay, key: Array)
         "health/reward_recall": jnp.where(rewarded.any(), recall, jnp.nan),
         "health/actions_told": _nearer(learner, variables, batch, said.last, other.last),
         "health/dead_units": jnp.mean(jnp.ptp(said.latent, axis=0) < CONSTANT),
-        "health/latent_rank": effective_rank(said.latent[:RANKED]),
+        "health/latent_rank": effective_rank(said.latent),
     }
 
 
@@ -97,8 +95,8 @@ def effective_rank(latents: Array) -> Array:
         latents: ``[B, D]``; their mean is taken off first.
     """
     centred = latents - jnp.mean(latents, axis=0)
-    squares = jnp.maximum(jnp.linalg.eigvalsh(centred @ centred.T), 0.0)
-    singular = jnp.sqrt(squares)
+    squares = jnp.linalg.eigvalsh(centred @ centred.T)
+    singular = jnp.sqrt(jnp.where(squares > ROUNDING * jnp.max(squares), squares, 0.0))
     shares = singular / jnp.maximum(jnp.sum(singular), 1e-12)
     return jnp.exp(jnp.sum(jax.scipy.special.entr(shares)))
 
@@ -152,7 +150,7 @@ def _nearer(learner: Learner, variables: Any, batch: Batch, rolled: Array, misle
     queue = None if batch.queue is None else batch.queue[:, -1]
     seen = learner.planner.model.bind(variables).represent(batch.following[:, 0], queue)
     far, farther = (jnp.linalg.norm(x - _flat(seen), axis=1) for x in (rolled, misled))
-    won = jnp.where(far == farther, 0.5, far < farther)
+    won = jnp.where(jnp.abs(far - farther) <= ROUNDING * far, 0.5, far < farther)
     lasting = batch.alive[:, -1]
     return jnp.sum(won * lasting) / jnp.sum(lasting)  # of none: NaN
 

@@ -26,6 +26,7 @@ from delayzero.evaluation.episodes import Evaluator, summary
 from delayzero.evaluation.prediction import Curves, foresight_program, measure_foresight
 from delayzero.progress import Advance, progress
 from delayzero.replay import FrameWriter, arrays_of, cut_off, release, with_arrays
+from delayzero.training.alarms import Alarms
 from delayzero.training.checkpoint import BrokenCheckpointError, Checkpoints, examples_of
 from delayzero.training.collector import Collector
 from delayzero.training.config import TrainConfig
@@ -33,7 +34,7 @@ from delayzero.training.environments import Environments
 from delayzero.training.files import write_json, write_whole
 from delayzero.training.learning import Learning, copied
 from delayzero.training.memory import peak_gigabytes
-from delayzero.training.metrics import MetricsLog, collapse_warning
+from delayzero.training.metrics import MetricsLog
 from delayzero.training.programs import Programs
 from delayzero.training.run_folder import RunFolder, versions
 from delayzero.training.system import STREAM_PREDICTION, Spaces, System, build_system, run_key
@@ -111,7 +112,8 @@ class Trainer:
         self._seconds, self._begun = 0.0, time.monotonic()
         self._saved = time.monotonic()
         self._stop = False
-        self._collapsed = False
+        self._alarms = Alarms(system.spaces.num_actions)
+        self._warned: set[str] = set()
 
     @property
     def updates(self) -> int:
@@ -215,16 +217,19 @@ class Trainer:
         if self._recent:
             values["selfplay/score"] = float(np.mean([e.score for e in self._recent]))
             values["selfplay/length"] = float(np.mean([e.length for e in self._recent]))
-        if "policy/target_entropy" in metrics:
-            warning = collapse_warning(
-                float(metrics["policy/target_entropy"]), self._system.spaces.num_actions
-            )
-            if warning is not None:
-                values["warning"] = warning
-                if not self._collapsed:
-                    _say(f"warning: {warning}")
-            self._collapsed = warning is not None
+        warnings = self._alarms.check(values, self.updates)
+        if warnings:
+            values["warnings"] = warnings
+        for warning in warnings:
+            self._warn_once(warning)
         self._log.write(self._collector.interactions, values)
+
+    def _warn_once(self, warning: str) -> None:
+        """Print a warning, unless its metric has been the reason for one in this process."""
+        metric = warning.partition(":")[0]
+        if metric not in self._warned:
+            _say(f"warning: {warning}")
+        self._warned.add(metric)
 
     def _note(self) -> str:
         parts = [f"updates {self.updates}"]
@@ -325,6 +330,7 @@ class Trainer:
             "compile_seconds": self._compile_seconds,
             "times": self._spent_on(),
             "metrics_bytes": self._log.position(),
+            "alarms": self._alarms.counts,
         }
         self._checkpoints.save(self._rounds, parts, progress_made)
 
@@ -350,6 +356,7 @@ class Trainer:
         for times in (self._times, learning.times):
             times.update({name: made["times"].get(name, 0.0) for name in times})
         self._log.rewind(made["metrics_bytes"])
+        self._alarms.counts = dict(made.get("alarms", {}))
         self._restore_environments(parts["collector"]["actions"], made["environments"], stored)
         self._seconds, self._begun = made["seconds"], time.monotonic()  # of training alone
         _say(f"going on from {self._collector.interactions} interactions, {self.updates} updates")

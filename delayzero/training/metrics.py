@@ -1,4 +1,4 @@
-"""Metrics of a run: JSON lines, TensorBoard, and a warning when the policy collapses."""
+"""Metrics of a run: JSON lines and TensorBoard."""
 
 from __future__ import annotations
 
@@ -12,9 +12,6 @@ from typing import Any
 import numpy as np
 
 from delayzero.extras import require
-
-COLLAPSED = 0.05
-"""Policy targets with less than this share of the largest entropy are no longer a choice."""
 
 
 class MetricsLog:
@@ -64,18 +61,6 @@ class MetricsLog:
         """Write all, and end."""
         self._lines.close()
         self._events.close()
-
-
-def collapse_warning(target_entropy: float, num_actions: int) -> str | None:
-    """A warning if policy targets have collapsed, with what to do."""
-    share = target_entropy / math.log(num_actions) if num_actions > 1 else 1.0
-    if not share < COLLAPSED:
-        return None
-    return (
-        f"the policy has collapsed: the entropy of its targets is {target_entropy:.3f}, "
-        f"{100 * share:.1f} % of the largest possible; try a larger --search.q-floor or "
-        "--search.dirichlet-fraction, or more --random-interactions"
-    )
 
 
 def plain(value: Any) -> Any:

@@ -75,7 +75,7 @@ def atari(config: TrainConfig) -> TrainConfig:
         tail_updates=22_000,
         log_every=2000,
         evaluate_max_steps=3000,
-        search=replace(config.search, dirichlet_fraction=0.25, q_floor=0.1),
+        search=replace(config.search, dirichlet_fraction=0.25),
         learner=replace(LearnerConfig(), drop_at=0.7, consistency_steps=1),
         reanalysis=replace(ReanalysisConfig(), positions_per_update=40),
         q=replace(
@@ -95,9 +95,7 @@ def atari_paper(config: TrainConfig) -> TrainConfig:
         overlap=False,
         model=replace(base.model, action_code="plane", scaled=False),
         replay=replace(base.replay, weights="relative"),
-        search=replace(
-            base.search, method="puct", simulations=50, dirichlet_fraction=None, q_floor=0.01
-        ),
+        search=replace(base.search, method="puct", simulations=50, dirichlet_fraction=None),
         learner=replace(
             base.learner,
             bootstrap="network",

@@ -5,9 +5,10 @@ from gymnasium.utils.env_checker import check_env
 
 import delayzero.envs  # noqa: F401
 from delayzero.delays import DelayedExecution
+from delayzero.envs.toys import Chase
 
 
-@pytest.mark.parametrize("name", ["Identity", "TwoStepBandit", "Wheel"])
+@pytest.mark.parametrize("name", ["Identity", "TwoStepBandit", "Wheel", "Chase"])
 def test_checker_passes(name):
     check_env(gym.make(f"delayzero/{name}-v0").unwrapped)
 
@@ -75,3 +76,36 @@ def test_under_delay_the_place_that_is_seen_is_no_guide():
             score += reward
         scores.append(score)
     assert np.mean(scores) < 7
+
+
+def test_running_on_gives_all_seeds_and_random_play_hardly_one():
+    env = Chase()
+    observation, _ = env.reset(seed=0)
+    assert observation.argmax() == Chase.head_start
+    assert observation[Chase.farthest + 1 :].argmax() == Chase.first_seed
+    total, over, steps = 0.0, False, 0
+    while not over:
+        observation, reward, caught, over, _ = env.step(17)
+        total, steps = total + reward, steps + 1
+        assert not caught
+        assert reward == (steps >= 20 and (steps - 20) % 3 == 0)
+    assert (total, steps) == (27, 100)
+    rng, found, steps = np.random.default_rng(0), 0.0, 20_000
+    env.reset(seed=1)
+    for _ in range(steps):
+        _, reward, caught, over, _ = env.step(rng.integers(18))
+        found += reward
+        if caught or over:
+            env.reset()
+    assert 1 / 6000 < found / steps < 1 / 800
+
+
+@pytest.mark.parametrize("action", [0, 3, 16])
+def test_who_does_not_run_is_caught(action):
+    env = Chase()
+    env.reset(seed=0)
+    caught = over = False
+    while not (caught or over):
+        _, reward, caught, over, _ = env.step(action)
+        assert reward == 0
+    assert caught

@@ -100,10 +100,16 @@ def test_the_batch_has_stored_targets_and_rising_correction(begin, replay, histo
         chosen, batch = next_batch(state, replay, KEY)
         times, envs = np.asarray(chosen.times), np.asarray(chosen.envs)
         samples.add((*times, *envs))
-        priority = np.asarray(replay.priority)[times % ROWS, envs].astype(float)
-        weights = priority ** -(0.9 * (0.4 + 0.6 * min(updates / 100, 1)))
-        assert np.allclose(batch.weight, weights / weights.max(), rtol=1e-5)
         plan = oracle.Plan(unroll=2, td_steps=2, stack=STACK)
+        allowed = [
+            float(replay.priority[time % ROWS, env]) ** 0.9
+            for time, env in oracle.complete_rows(history, ROWS, LENGTH, plan)
+            if time >= LENGTH - ROWS + STACK - 1
+        ]
+        priority = np.asarray(replay.priority)[times % ROWS, envs].astype(float) ** 0.9
+        ratio = np.minimum(len(times) * priority / sum(allowed), 1) * len(allowed) / len(times)
+        weights = ratio ** -(0.4 + 0.6 * min(updates / 100, 1))
+        assert np.allclose(batch.weight, np.minimum(weights, 1), rtol=1e-5)
         for b, (time, env) in enumerate(zip(times, envs, strict=True)):
             episode, i = history.find(time, env)
             wanted = oracle.value_target(episode, i, 0, 2, plan)

@@ -5,7 +5,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from delayzero.replay import Sample, row_times, sample, window_slots, with_priorities
+from delayzero.replay import (
+    Sample,
+    draw_uniformly,
+    row_times,
+    sample,
+    window_slots,
+    with_priorities,
+)
 
 from ..learning import oracle
 from ..learning.oracle import Plan
@@ -15,10 +22,11 @@ PLAN = Plan(unroll=2, td_steps=3, stack=4)
 LENGTHS = {"filling": 15, "just-full": 20, "one-over": 21, "wrapped": 70}
 
 
-@partial(oracle.quick_jit, static_argnames=("batch", "stack", "exponent"))
-def draws(replay, keys, batch, stack, exponent, correction=0.4):
+@partial(oracle.quick_jit, static_argnames=("batch", "stack", "exponent", "weights"))
+def draws(replay, keys, batch, stack, exponent, correction=0.4, weights="truncated"):
     """Independent batches, one for each key."""
     settings = {"ahead": 5, "stack": stack, "exponent": exponent, "correction": correction}
+    settings["weights"] = weights
     return jax.vmap(lambda key: sample(replay, key, batch, **settings))(keys)
 
 
@@ -92,17 +100,81 @@ def test_pairs_come_as_if_drawn_one_after_the_other():
     assert np.all(np.abs(share - included) < 5 * np.sqrt(included * (1 - included) / number))
 
 
+def importance(replay, allowed, drawn, exponent, correction, kind):
+    """Weights by their definition, one row after the other."""
+    total = sum(float(replay.priority[t % ROWS, n]) ** exponent for t, n in allowed)
+    chosen = places(drawn)
+    share = [float(replay.priority[t % ROWS, n]) ** exponent / total for t, n in chosen]
+    if kind == "relative":
+        weights = [(len(allowed) * p) ** -correction for p in share]
+        return np.array(weights) / max(weights)
+    ratios = [min(len(chosen) * p, 1) / (len(chosen) / len(allowed)) for p in share]
+    return np.array([min(1, ratio**-correction) for ratio in ratios])
+
+
+@pytest.mark.parametrize("kind", ["truncated", "relative"])
 @pytest.mark.parametrize("correction", [0.0, 0.4, 1.0])
-def test_weights(correction):
+def test_weights(correction, kind):
     history, replay = replay_of(70, seed=8)
     allowed = [(t, n) for t, n in oracle.complete_rows(history, ROWS, 70, PLAN) if t >= 53]
-    total = sum(float(replay.priority[t % ROWS, n]) ** 0.6 for t, n in allowed)
-    drawn = draws(replay, jax.random.split(jax.random.key(4), 3), 5, 4, 0.6, correction)
+    time, env = allowed[3]
+    replay = replay._replace(priority=replay.priority.at[time % ROWS, env].set(40.0))
+    drawn = draws(replay, jax.random.split(jax.random.key(4), 3), 5, 4, 0.6, correction, kind)
     for one in range(3):
         batch = jax.tree.map(lambda x, one=one: x[one], drawn)
-        p = np.array([float(replay.priority[t % ROWS, n]) ** 0.6 / total for t, n in places(batch)])
-        weights = (len(allowed) * p) ** -correction
-        assert np.allclose(batch.weights, weights / weights.max(), rtol=1e-5)
+        wanted = importance(replay, allowed, batch, 0.6, correction, kind)
+        assert np.allclose(batch.weights, wanted, rtol=1e-5)
+
+
+@pytest.mark.parametrize("priority", [0.0, 1e-6, 1.0, np.inf])
+def test_equal_priorities_weigh_alike_and_all_rows_are_drawn(priority):
+    history, replay = replay_of(70, seed=8)
+    allowed = {(t, n) for t, n in oracle.complete_rows(history, ROWS, 70, PLAN) if t >= 53}
+    replay = replay._replace(priority=jnp.full_like(replay.priority, priority))
+    drawn = draws(replay, jax.random.split(jax.random.key(5), 200), 5, 4, 0.6, 1.0)
+    assert np.allclose(drawn.weights, 1, atol=1e-5)
+    assert set(places(drawn)) == allowed
+
+
+def test_one_infinite_priority_is_in_every_batch_and_harms_no_other():
+    history, replay = replay_of(70, seed=8)
+    allowed = [(t, n) for t, n in oracle.complete_rows(history, ROWS, 70, PLAN) if t >= 53]
+    time, env = allowed[3]
+    replay = replay._replace(priority=replay.priority.at[time % ROWS, env].set(np.inf))
+    drawn = draws(replay, jax.random.split(jax.random.key(6), 200), 5, 4, 0.6, 1.0)
+    weights = np.asarray(drawn.weights)
+    assert np.isfinite(weights).all()
+    infinite = (np.asarray(drawn.times) == time) & (np.asarray(drawn.envs) == env)
+    assert infinite.any(axis=1).all()
+    assert np.allclose(weights[infinite], 5 / len(allowed), rtol=1e-4)
+    assert np.all(weights[~infinite] == 1)
+    assert set(places(drawn)) == set(allowed)
+
+
+def test_a_row_without_priority_does_not_make_others_weigh_less():
+    history, replay = replay_of(70, seed=8)
+    allowed = [(t, n) for t, n in oracle.complete_rows(history, ROWS, 70, PLAN) if t >= 53]
+    time, env = allowed[3]
+    replay = replay._replace(priority=jnp.ones_like(replay.priority).at[time % ROWS, env].set(1e-6))
+    weights = {}
+    for kind in ("truncated", "relative"):
+        drawn = draws(
+            replay, jax.random.split(jax.random.key(7), 1), len(allowed), 4, 0.6, 1.0, kind
+        )
+        weights[kind] = np.asarray(drawn.weights)
+    assert weights["truncated"].min() > 0.8
+    assert np.sort(weights["relative"].ravel())[-2] < 0.001
+
+
+def test_rows_are_drawn_uniformly_among_those_that_are_usable():
+    usable = jnp.array([[True, False, True], [False, False, True]])
+    slots, envs = draw_uniformly(jax.random.key(0), usable, 30_000)
+    counts = np.zeros((2, 3))
+    np.add.at(counts, (np.asarray(slots), np.asarray(envs)), 1)
+    assert np.all(counts[~np.asarray(usable)] == 0)
+    assert np.all(np.abs(counts[np.asarray(usable)] - 10_000) < 5 * np.sqrt(10_000 * 2 / 3))
+    nothing = draw_uniformly(jax.random.key(0), jnp.zeros((2, 3), bool), 4)
+    assert all(x.shape == (4,) for x in nothing)
 
 
 def test_with_priorities_sets_just_those():

@@ -97,8 +97,11 @@ class NotCompiled(Programs):
             self.swept.append(int(count))
             return replay, position
 
+        def health(state, replay, key):
+            return {}
+
         self.swept = []
-        fakes = {"update": Fake(update), "sweep": Fake(sweep)}
+        fakes = {"update": Fake(update), "sweep": Fake(sweep), "health": Fake(health)}
         return {name: lambda _, name=name: Traced(fakes[name]) for name in super()._own()}
 
 

@@ -1,10 +1,9 @@
 import json
-import math
 
 import numpy as np
 import pytest
 
-from delayzero.training.metrics import COLLAPSED, MetricsLog, collapse_warning
+from delayzero.training.metrics import MetricsLog
 
 
 def lines_of(path):
@@ -54,18 +53,3 @@ def test_positions_of_a_log_that_is_opened_again(log, tmp_path):
     again.write(9, {"a": 9})
     again.close()
     assert [line["interactions"] for line in lines_of(tmp_path / "metrics.jsonl")] == [0, 1, 2, 9]
-
-
-@pytest.mark.parametrize("actions", [2, 6, 18])
-def test_the_collapse_warning(actions):
-    largest = math.log(actions)
-    assert collapse_warning(largest, actions) is None
-    assert collapse_warning(COLLAPSED * largest * 1.001, actions) is None
-    warning = collapse_warning(COLLAPSED * largest * 0.999, actions)
-    assert "5.0 % of the largest possible" in warning
-    assert "--search.q-floor" in warning
-    assert collapse_warning(0.0, actions) is not None
-
-
-def test_one_action_is_no_collapse():
-    assert collapse_warning(0.0, 1) is None
