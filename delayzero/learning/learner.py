@@ -143,7 +143,7 @@ def sample_batch(
     stack: int,
     progress: Array,
 ) -> Sample:
-    """Draw rows as a run does: the correction of priorities rises to 1 with the last update.
+    """Draw rows as a run does, with the correction of priorities that its progress asks for.
 
     Args:
         replay: The replay.

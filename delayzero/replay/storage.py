@@ -37,8 +37,9 @@ class ReplayConfig:
     """Alpha of prioritised replay; 0 samples uniformly."""
     priority_correction: float = 0.4
     """Beta of the importance weights at the start."""
-    final_correction: float = 1.0
-    """Beta with the last update; it changes linearly on the way."""
+    final_correction: float = 0.4
+    """Beta with the last update; it changes linearly on the way. Published: 1, which weighs rare
+    rewards as little as drawing them uniformly would, so that they are forgotten."""
     weights: WeightKind = "truncated"
     """Importance weights (n p)^-beta: truncated at 1, so that rows drawn more often than others
     count for less and none counts for more; or relative to the largest of each batch, as

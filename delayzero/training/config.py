@@ -220,9 +220,9 @@ def with_former_defaults(values: Mapping[str, Any]) -> dict[str, Any]:
         values: What ``dataclasses.asdict`` made of a configuration, by this version or an older.
     """
     atari = str(values.get("env", "")).lower().startswith("atari:")
-    former = {
+    former: dict[str, dict[str, Any]] = {
         "model": {"action_code": "plane" if atari else "one_hot"},
-        "replay": {"weights": "relative"},
+        "replay": {"weights": "relative", "final_correction": 1.0},
     }
     changed = dict(values)
     for section, settings in former.items():

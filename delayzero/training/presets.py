@@ -94,7 +94,7 @@ def atari_paper(config: TrainConfig) -> TrainConfig:
         rows=8,
         overlap=False,
         model=replace(base.model, action_code="plane", scaled=False),
-        replay=replace(base.replay, weights="relative"),
+        replay=replace(base.replay, weights="relative", final_correction=1.0),
         search=replace(base.search, method="puct", simulations=50, dirichlet_fraction=None),
         learner=replace(
             base.learner,

@@ -12,7 +12,9 @@ from . import oracle
 ROWS, LENGTH, STACK = 48, 60, 2
 PERIOD = 3
 KEY = jax.random.key(11)
-LEARNER = oracle.small_learner(target_period=PERIOD, replay=ReplayConfig(priority_exponent=0.9))
+LEARNER = oracle.small_learner(
+    target_period=PERIOD, replay=ReplayConfig(priority_exponent=0.9, final_correction=1.0)
+)
 update = oracle.quick_jit(LEARNER.update)
 next_batch = oracle.quick_jit(LEARNER.batch)
 

@@ -1,11 +1,14 @@
+from functools import partial
+
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 from delayzero.model import ModelConfig, build_model
 from delayzero.model.atari import AtariEncoder
 from delayzero.model.conv import ConvEncoder
-from delayzero.model.parts import Perceptron
+from delayzero.model.parts import Perceptron, encode_actions
 
 
 @pytest.mark.parametrize(("shape", "encoder"), [
@@ -63,3 +66,22 @@ def test_sizes_are_checked():
         ModelConfig(width=0)
     with pytest.raises(ValueError, match="num_actions should be at least 1"):
         build_model(ModelConfig(), (4,), 0)
+
+
+@pytest.mark.parametrize("shape", [(96, 96, 3), (10, 10, 4), (5,)], ids=["atari", "conv", "mlp"])
+def test_actions_are_told_one_by_one_or_by_one_number(shape):
+    for code, numbers in (("one_hot", 7), ("plane", 1)):
+        model = build_model(ModelConfig(action_code=code), shape, 7)
+        example = jnp.zeros((2, 1, *shape)), jnp.zeros(2, jnp.int32)
+        init = partial(model.init, method="everything")
+        params = jax.eval_shape(init, jax.random.key(0), *example)["params"]["dynamics"]
+        first = params["Linear_0"] if len(shape) == 1 else params["ConvNorm_0"]
+        channels = {1: 64, 10: 32, 96: 64}[1 if len(shape) == 1 else shape[0]]
+        assert first["kernel"].shape[-2] == channels + numbers
+
+
+def test_codes_of_actions():
+    action = jnp.array([0, 2, 3])
+    assert np.array_equal(encode_actions(action, 4, "plane"), [[0], [0.5], [0.75]])
+    wanted = [[1, 0, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]]
+    assert np.array_equal(encode_actions(action, 4, "one_hot"), wanted)

@@ -3,8 +3,11 @@
 import json
 from dataclasses import replace
 
+import gymnasium as gym
+import numpy as np
 import pytest
 
+from delayzero.envs.toys import one_hot
 from delayzero.learning.config import LearnerConfig, ReanalysisConfig
 from delayzero.model import ModelConfig
 from delayzero.planning import SearchConfig
@@ -66,3 +69,41 @@ def test_under_delay_only_foresight_solves_the_wheel(agent, low, high, tmp_path)
     assert train(config, ["delayzero", "train"]).finished
     result = json.loads((tmp_path / "run" / "result.json").read_text())
     assert low <= result["score"] <= high
+
+
+class Nothing(gym.Env):
+    """A walk around a ring of eight places for which there is never a reward."""
+
+    observation_space = gym.spaces.Box(0, 1, (8,), np.float32)
+    action_space = gym.spaces.Discrete(3)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self._place = self._time = 0
+        return one_hot(0, 8), {}
+
+    def step(self, action):
+        self._place, self._time = (self._place + int(action) - 1) % 8, self._time + 1
+        return one_hot(self._place, 8), 0.0, self._time == 20, False, {}
+
+
+gym.register("delayzero-tests/Nothing-v0", Nothing)
+
+
+def test_without_rewards_the_policy_stays_open_and_nothing_is_cried(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("delayzero.training.alarms.SETTLED", 0)
+    config = quick("delayzero-tests/Nothing-v0", 1000, tmp_path / "run")
+    config = replace(
+        config,
+        log_every=100,
+        prediction_rows=0,
+        search=replace(config.search, dirichlet_fraction=0.25),
+        replay=replace(config.replay, priority_exponent=0.6),
+    )
+    assert train(config, ["delayzero", "train"]).finished
+    lines = [json.loads(s) for s in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    lines = [line for line in lines if "loss" in line]
+    assert len(lines) > 6
+    assert all(line["policy/target_entropy"] > 0.95 * np.log(3) for line in lines)
+    assert all("warnings" not in line for line in lines)
+    assert "warning" not in capsys.readouterr().err

@@ -452,3 +452,23 @@ def test_a_run_killed_in_its_last_evaluation_is_evaluated_again(whole_run, tmp_p
     assert_same_runs(whole_run, tmp_path / "run")
     scores = json.loads((tmp_path / "run" / "result.json").read_text())["scores"]
     assert scores == json.loads((whole_run / "result.json").read_text())["scores"]
+
+
+def test_importance_weights_after_a_resumption_are_those_before(tmp_path):
+    config = small(tmp_path / "run")
+    begun = trainer(config)
+    begun._collector.begin()
+    for _ in range(12):
+        begun._round(lambda *_: None)
+    assert begun.updates > 0
+    before = begun._programs.batch(begun.learning.state, begun.learning.replay, jax.random.key(0))
+    begun._save()
+    begun.close()
+    begun._folder.close()
+    resumed = trainer(config)
+    resumed._restore()
+    learning = resumed.learning
+    after = resumed._programs.batch(learning.state, learning.replay, jax.random.key(0))
+    resumed.close()
+    assert len(set(np.asarray(before[0].weights).tolist())) > 1
+    assert equal_trees(before, after)

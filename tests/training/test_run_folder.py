@@ -21,6 +21,9 @@ PROMISED = {
     *("value/error", "prefix/error", "consistency/cosine", "target/age"),
     *("loss/policy", "loss/value", "loss/prefix", "loss/consistency"),
     *("seconds/acting", "seconds/sweeping", "seconds/updating", "seconds/evaluating"),
+    *("health/value_explained", "health/reward_recall"),  # its prefixes never vary
+    *("health/weight_mean", "health/weight_effective", "health/dead_units"),
+    *("health/latent_rank", "health/actions_told", "seconds/checking"),
 }
 
 
@@ -239,3 +242,29 @@ def test_a_folder_without_a_run(tmp_path):
 def test_the_command_line_is_what_one_types(monkeypatch):
     monkeypatch.setattr(sys, "argv", ["/somewhere/__main__.py", "train", "cartpole"])
     assert command_line() == ["delayzero", "train", "cartpole"]
+
+
+@pytest.mark.parametrize(("env", "code"), [("atari:Pong", "plane"), ("CartPole-v1", "one_hot")])
+def test_settings_of_older_runs_are_what_they_were(env, code, tmp_path):
+    """Before these settings existed, weights were relative and Atari's actions one number."""
+    folder = RunFolder(tmp_path)
+    config = small(tmp_path, env=env)
+    folder.open(config, ["delayzero"])
+    folder.close()
+    written = json.loads((tmp_path / "config.json").read_text())
+    del written["model"]["action_code"]
+    del written["replay"]["weights"], written["replay"]["final_correction"]
+    (tmp_path / "config.json").write_text(json.dumps(written))
+    before = folder.config()
+    assert (before.replay.weights, before.model.action_code) == ("relative", code)
+    same = replace(
+        config,
+        replay=replace(config.replay, weights="relative", final_correction=1.0),
+        model=replace(config.model, action_code=code),
+    )
+    assert before == same
+    (tmp_path / "checkpoints" / "3").mkdir(parents=True)
+    with pytest.raises(UsageError, match=r"other settings: .*replay\.weights relative \(now trunc"):
+        folder.open(config, ["delayzero"])
+    folder.open(same, ["delayzero"])
+    folder.close()

@@ -1,0 +1,16 @@
+"""Print the scores of self-play by interactions, a line for each run."""
+
+import json
+from pathlib import Path
+
+AT = (10_000, 15_000, 20_000, 30_000, 40_000, 50_000, 56_000)
+NEAR = 700
+
+for path in sorted(Path(__file__).parent.glob("*.jsonl")):
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    lines = [line for line in lines if "loss" in line]
+    row = []
+    for wanted in AT:
+        near = [line for line in lines if abs(line["interactions"] - wanted) < NEAR]
+        row.append(f"{near[0]['selfplay/score']:.0f}" if near else "")
+    print(f"| {path.stem} | {' | '.join(row)} |")
