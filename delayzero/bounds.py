@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import typing
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 LARGEST = 2**31 - 1
 """Counters on a device have 32 bits; no number of a run needs to be larger."""
@@ -57,3 +59,19 @@ def check_numbers(config: object, path: str, bounds: Mapping[Bounds, Iterable[st
             if value is not None and not allowed.contain(value):
                 wanted = allowed.wanted(value)
                 raise ValueError(f"{option(path + name)} is {value}; it should be {wanted}")
+
+
+def check_choice(path: str, value: object, choices: Any) -> None:
+    """Refuse a word that is not among those of a ``Literal``.
+
+    Args:
+        path: Of the setting, such as ``"replay.weights"``.
+        value: What was given.
+        choices: The ``Literal``.
+
+    Raises:
+        ValueError: The message names the option, its value, and the valid words.
+    """
+    valid = typing.get_args(choices)
+    if value not in valid:
+        raise ValueError(f"{option(path)} is '{value}'; it should be one of: {', '.join(valid)}")

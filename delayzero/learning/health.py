@@ -7,7 +7,6 @@ hides a model that never learned the rewarded ones.
 
 from __future__ import annotations
 
-import functools
 from typing import Any, NamedTuple
 
 import jax
@@ -15,7 +14,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from delayzero.learning.batch import Batch, assemble, window_targets
-from delayzero.learning.learner import Metrics
+from delayzero.learning.learner import LearnerState, Metrics
 from delayzero.learning.update import Learner
 from delayzero.replay import Replay, Sample, can_be_sampled, draw_uniformly, row_times
 
@@ -38,35 +37,43 @@ class Predicted(NamedTuple):
     """After each action, ``[B, K]``."""
 
 
-def measure_health(learner: Learner, variables: Any, replay: Replay, key: Array) -> Metrics:
+def measure_health(learner: Learner, state: LearnerState, replay: Replay, key: Array) -> Metrics:
     """Explained variances, recall of rewards, use of actions, dead units and rank of latents.
 
     Args:
         learner: Whose model it is.
-        variables: The model's.
+        state: The learner's.
         replay: At least one row can be sampled.
         key: A random key.
 
     Returns:
         Numbers by name, ``[]`` each; NaN where nothing can be said: of values that are all the
-        same no variance can be explained, and of no reward none recalled.
+        same no variance can be explained, of no reward none recalled, and where batches are
+        searched for themselves the stored values are not what is learned.
     """
+    variables, updates = state.variables, state.updates
     count = learner.config.batch_size
     rows_key, rewarded_key, other_key = jax.random.split(key, 3)
     usable = can_be_sampled(replay, learner.window, learner.stack)
-    batch = _batch_of(learner, replay, *draw_uniformly(rows_key, usable, count))
-    said = _predict(learner, variables, batch, batch.action)
-    other = _predict(learner, variables, batch, jax.random.permutation(other_key, batch.action))
+    batch = _batch_of(learner, replay, *draw_uniformly(rows_key, usable, count), updates)
+    predicted = _predict(learner, variables, batch, batch.action)
+    others = jax.random.permutation(other_key, batch.action)
+    by_others = _predict(learner, variables, batch, others)
     rewarded = usable & _reward_ahead(replay, learner.config.unroll)
-    lucky = _batch_of(learner, replay, *draw_uniformly(rewarded_key, rewarded, count))
-    recall = _recall(learner, lucky, _predict(learner, variables, lucky, lucky.action).prefix)
+    places = draw_uniformly(rewarded_key, rewarded, count)
+    near_reward = _batch_of(learner, replay, *places, updates)
+    foreseen = _predict(learner, variables, near_reward, near_reward.action)
+    recall = _recall(learner, near_reward, foreseen.prefix)
+    value = explained(predicted.value, batch.value[:, 0])
+    prefix = explained(predicted.prefix, batch.prefix, batch.alive[:, :-1])
+    nearer = _nearer(learner, variables, batch, predicted.last, by_others.last)
     return {
-        "health/value_explained": explained(said.value, batch.value[:, 0]),
-        "health/prefix_explained": explained(said.prefix, batch.prefix, batch.alive[:, :-1]),
+        "health/value_explained": jnp.where(learner.reanalysis.mode == "sweep", value, jnp.nan),
+        "health/prefix_explained": prefix,
         "health/reward_recall": jnp.where(rewarded.any(), recall, jnp.nan),
-        "health/actions_told": _nearer(learner, variables, batch, said.last, other.last),
-        "health/dead_units": jnp.mean(jnp.ptp(said.latent, axis=0) < CONSTANT),
-        "health/latent_rank": effective_rank(said.latent),
+        "health/action_sensitivity": nearer,
+        "health/dead_units": jnp.mean(jnp.ptp(predicted.latent, axis=0) < CONSTANT),
+        "health/latent_rank": effective_rank(predicted.latent),
     }
 
 
@@ -85,7 +92,8 @@ def explained(predicted: Array, target: Array, mask: Array | None = None) -> Arr
     mean = jnp.sum(target * counts, axis=0) / jnp.maximum(jnp.sum(counts, axis=0), 1)
     spread = jnp.sum(jnp.square(target - mean) * counts)
     wrong = jnp.sum(jnp.square(target - predicted) * counts)
-    return jnp.where(spread > 0, 1 - wrong / jnp.where(spread > 0, spread, 1), jnp.nan)
+    varies = spread > ROUNDING**2 * jnp.sum(jnp.square(target) * counts)
+    return jnp.where(varies, 1 - wrong / jnp.where(varies, spread, 1.0), jnp.nan)
 
 
 def effective_rank(latents: Array) -> Array:
@@ -101,7 +109,7 @@ def effective_rank(latents: Array) -> Array:
     return jnp.exp(jnp.sum(jax.scipy.special.entr(shares)))
 
 
-def _batch_of(learner: Learner, replay: Replay, slots: Array, envs: Array) -> Batch:
+def _batch_of(learner: Learner, replay: Replay, slots: Array, envs: Array, updates: Array) -> Batch:
     """What would be learned at these rows, all weighted alike."""
     sample = Sample(row_times(replay)[slots], envs, jnp.ones(slots.shape))
     return assemble(
@@ -112,7 +120,7 @@ def _batch_of(learner: Learner, replay: Replay, slots: Array, envs: Array) -> Ba
         learner.config,
         stack=learner.stack,
         discount=learner.planner.discount,
-        updates=jnp.zeros((), jnp.int32),
+        updates=updates,
     )
 
 
@@ -134,7 +142,9 @@ def _predict(learner: Learner, variables: Any, batch: Batch, actions: Array) -> 
     )
 
 
-def _nearer(learner: Learner, variables: Any, batch: Batch, rolled: Array, misled: Array) -> Array:
+def _nearer(
+    learner: Learner, variables: Any, batch: Batch, rolled: Array, by_others: Array
+) -> Array:
     """How often the executed actions lead nearer to what was seen than others do, ``[]``.
 
     Args:
@@ -142,14 +152,14 @@ def _nearer(learner: Learner, variables: Any, batch: Batch, rolled: Array, misle
         variables: The model's.
         batch: What happened.
         rolled: Latents after the executed actions, ``[B, D]``.
-        misled: Latents after the actions of other rows, ``[B, D]``.
+        by_others: Latents after the actions of other rows, ``[B, D]``.
 
     Returns:
         0.5 where the model takes all actions alike; NaN where no row lasts so long.
     """
     queue = None if batch.queue is None else batch.queue[:, -1]
     seen = learner.planner.model.bind(variables).represent(batch.following[:, 0], queue)
-    far, farther = (jnp.linalg.norm(x - _flat(seen), axis=1) for x in (rolled, misled))
+    far, farther = (jnp.linalg.norm(x - _flat(seen), axis=1) for x in (rolled, by_others))
     won = jnp.where(jnp.abs(far - farther) <= ROUNDING * far, 0.5, far < farther)
     lasting = batch.alive[:, -1]
     return jnp.sum(won * lasting) / jnp.sum(lasting)  # of none: NaN
@@ -161,9 +171,13 @@ def _flat(latent: Array) -> Array:
 
 def _reward_ahead(replay: Replay, unroll: int) -> Array:
     """Rows with a reward in the steps that are unrolled from them, ``[R, N]``."""
-    rewarded = replay.transitions.reward != 0
-    steps = (jnp.roll(rewarded, -k, axis=0) for k in range(unroll))
-    return functools.reduce(jnp.logical_or, steps)
+    happened = replay.transitions
+    ends = happened.terminated | happened.truncated
+    ahead, alive = jnp.zeros_like(ends), jnp.ones_like(ends)
+    for k in range(unroll):
+        ahead = ahead | (alive & jnp.roll(happened.reward != 0, -k, axis=0))
+        alive = alive & ~jnp.roll(ends, -k, axis=0)
+    return ahead
 
 
 def _recall(learner: Learner, batch: Batch, prefix: Array) -> Array:
@@ -172,7 +186,7 @@ def _recall(learner: Learner, batch: Batch, prefix: Array) -> Array:
     reward, predicted = _differences(batch.prefix, horizon), _differences(prefix, horizon)
     there = (reward != 0) & batch.alive[:, :-1]
     hit = there & (predicted * jnp.sign(reward) >= jnp.abs(reward) / 2)
-    return jnp.sum(hit) / jnp.maximum(jnp.sum(there), 1)
+    return jnp.sum(hit) / jnp.sum(there)  # of none: NaN
 
 
 def _differences(prefix: Array, horizon: int) -> Array:

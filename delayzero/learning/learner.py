@@ -155,6 +155,7 @@ def sample_batch(
         progress: The share of all updates that is done, ``[]``.
     """
     begin, end = config.priority_correction, config.final_correction
+    end = begin if end is None else end
     return sample(
         replay,
         key,

@@ -8,7 +8,7 @@ from typing import Literal
 import jax
 import jax.numpy as jnp
 
-from delayzero.bounds import COUNT, Bounds, check_numbers
+from delayzero.bounds import COUNT, Bounds, check_choice, check_numbers
 from delayzero.model.atari import atari_model
 from delayzero.model.conv import conv_model
 from delayzero.model.layers import NormKind
@@ -55,6 +55,7 @@ class ModelConfig:
     def __post_init__(self) -> None:
         sizes = ("channels", "head", "latent", "width", "memory")
         check_numbers(self, "model.", {COUNT: ("support",), Bounds(SMALLEST): sizes})
+        check_choice("model.action_code", self.action_code, ActionCode)
 
 
 def build_model(

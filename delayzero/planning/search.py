@@ -23,7 +23,7 @@ import jax.numpy as jnp
 import mctx
 from jax import Array
 
-from delayzero.bounds import COUNT, NOT_NEGATIVE, POSITIVE, SHARE, check_numbers
+from delayzero.bounds import COUNT, NOT_NEGATIVE, POSITIVE, SHARE, check_choice, check_numbers
 from delayzero.model import Memory, WorldModel
 from delayzero.planning.qtransforms import completed_by_mixed_value, filled_by_node_value
 
@@ -60,9 +60,8 @@ class SearchConfig:
 
     def __post_init__(self) -> None:
         """Refuse settings that no search can have."""
-        for name, known in (("method", ("gumbel", "puct")), ("q_range", ("tree", "node"))):
-            if getattr(self, name) not in known:
-                raise ValueError(f"search.{name} is '{getattr(self, name)}', not one of {known}")
+        check_choice("search.method", self.method, Literal["gumbel", "puct"])
+        check_choice("search.q_range", self.q_range, Literal["tree", "node"])
         bounds = {
             COUNT: ("simulations", "considered_actions"),
             POSITIVE: ("q_floor", "dirichlet_alpha", "c_base"),

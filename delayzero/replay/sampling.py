@@ -72,7 +72,8 @@ def draw_uniformly(key: Array, usable: Array, count: int) -> tuple[Array, Array]
 
     Args:
         key: A random key.
-        usable: Which rows may be drawn, ``[R, N]``; where there are none, any row is.
+        usable: Which rows may be drawn, ``[R, N]``; where there are none, what is
+            drawn means nothing.
         count: How many.
     """
     shares = usable.ravel() / jnp.maximum(usable.sum(), 1)

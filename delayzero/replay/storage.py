@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from delayzero.bounds import COUNT, NOT_NEGATIVE, SHARE, check_numbers
+from delayzero.bounds import COUNT, NOT_NEGATIVE, SHARE, check_choice, check_numbers
 from delayzero.replay.frames import Frames, HostFrames, empty_frames, gather_frames
 
 WeightKind = Literal["truncated", "relative"]
@@ -37,9 +37,9 @@ class ReplayConfig:
     """Alpha of prioritised replay; 0 samples uniformly."""
     priority_correction: float = 0.4
     """Beta of the importance weights at the start."""
-    final_correction: float = 0.4
-    """Beta with the last update; it changes linearly on the way. Published: 1, which weighs rare
-    rewards as little as drawing them uniformly would, so that they are forgotten."""
+    final_correction: float | None = None
+    """Beta with the last update, to which it changes linearly; None: as at the start. Published: 1,
+    which weighs rare rewards as little as drawing them uniformly would: they are forgotten."""
     weights: WeightKind = "truncated"
     """Importance weights (n p)^-beta: truncated at 1, so that rows drawn more often than others
     count for less and none counts for more; or relative to the largest of each batch, as
@@ -55,6 +55,7 @@ class ReplayConfig:
             NOT_NEGATIVE: ("device_gigabytes",),
         }
         check_numbers(self, "replay.", bounds)
+        check_choice("replay.weights", self.weights, WeightKind)
 
 
 class Transitions(NamedTuple):

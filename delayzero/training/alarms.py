@@ -41,18 +41,17 @@ SYMPTOMS = (
     Symptom(
         *("health/value_explained", 0.1, math.inf, 3),
         "values explain {:.2f} of the variance of their targets",
-        "try --replay.weights truncated, a larger --learner.value-weight or a smaller "
-        "--learner.learning-rate",
+        "try a larger --learner.value-weight or a smaller --learner.learning-rate",
     ),
     Symptom(
         *("health/prefix_explained", 0.1, math.inf, 3),
         "value prefixes explain {:.2f} of the variance of what was earned",
-        "try --replay.weights truncated, or a larger --learner.prefix-weight",
+        "try a larger --learner.prefix-weight or --replay.priority-exponent",
     ),
     Symptom(
         *("health/reward_recall", 0.2, math.inf, 3),
         "of the rewards that were earned the model foresees {:.2f}",
-        "try --replay.weights truncated, a larger --replay.priority-exponent or more "
+        "try a larger --replay.priority-exponent, a smaller --replay.final-correction or more "
         "--random-interactions",
     ),
     Symptom(
@@ -92,13 +91,16 @@ class Alarms:
 
     def _told(self, symptom: Symptom, metrics: Mapping[str, Any], updates: int) -> str | None:
         name = symptom.metric
-        if name not in metrics or updates < SETTLED or not symptom.shown_by(float(metrics[name])):
+        if name not in metrics:
+            return None
+        if updates < SETTLED or not symptom.shown_by(float(metrics[name])):
             self.counts.pop(name, None)
             return None
         self.counts[name] = self.counts.get(name, 0) + 1
         if self.counts[name] < symptom.lines:
             return None
-        return f"{name}: {symptom.meaning.format(float(metrics[name]))}; {symptom.remedy}"
+        meaning = symptom.meaning.format(float(metrics[name]))
+        return f"{name}: {meaning}; {symptom.remedy}, in another --folder"
 
 
 def collapse_warning(target_entropy: float, num_actions: int) -> str | None:

@@ -219,13 +219,16 @@ def with_former_defaults(values: Mapping[str, Any]) -> dict[str, Any]:
     Args:
         values: What ``dataclasses.asdict`` made of a configuration, by this version or an older.
     """
-    atari = str(values.get("env", "")).lower().startswith("atari:")
+    model = values.get("model")
+    kind = model.get("kind", "auto") if isinstance(model, Mapping) else "auto"
+    large = str(values.get("env", "")).lower().startswith("atari:")  # what auto took for Atari's
+    planes = kind == "atari" or (kind == "auto" and large)
     former: dict[str, dict[str, Any]] = {
-        "model": {"action_code": "plane" if atari else "one_hot"},
+        "model": {"action_code": "plane" if planes else "one_hot"},
         "replay": {"weights": "relative", "final_correction": 1.0},
     }
     changed = dict(values)
     for section, settings in former.items():
-        if isinstance(values.get(section), Mapping):
-            changed[section] = {**settings, **values[section]}
+        if isinstance(values.get(section, {}), Mapping):
+            changed[section] = {**settings, **values.get(section, {})}
     return changed

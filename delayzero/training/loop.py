@@ -220,16 +220,15 @@ class Trainer:
         warnings = self._alarms.check(values, self.updates)
         if warnings:
             values["warnings"] = warnings
-        for warning in warnings:
-            self._warn_once(warning)
+        self._warn(warnings)
         self._log.write(self._collector.interactions, values)
 
-    def _warn_once(self, warning: str) -> None:
-        """Print a warning, unless its metric has been the reason for one in this process."""
-        metric = warning.partition(":")[0]
-        if metric not in self._warned:
-            _say(f"warning: {warning}")
-        self._warned.add(metric)
+    def _warn(self, warnings: Sequence[str]) -> None:
+        """Print warnings of metrics that the last line did not warn of."""
+        by_metric = {warning.partition(":")[0]: warning for warning in warnings}
+        for metric in by_metric.keys() - self._warned:
+            _say(f"warning: {by_metric[metric]}")
+        self._warned = set(by_metric)
 
     def _note(self) -> str:
         parts = [f"updates {self.updates}"]

@@ -30,7 +30,8 @@ class MetricsLog:
 
         Args:
             step: Interactions.
-            values: Numbers, strings, or arrays with an entry for each unrolled step.
+            values: Numbers, strings, lists of strings, or arrays with an entry for each unrolled
+                step.
         """
         line = {name: plain(value) for name, value in values.items()}
         self._lines.write(json.dumps({"interactions": step, **line}) + "\n")

@@ -182,6 +182,6 @@ class Programs:
         assert isinstance(measured, Learner)
 
         def health(state: LearnerState, replay: Replay, key: Array) -> Metrics:
-            return measure_health(measured, state.variables, replay, key)
+            return measure_health(measured, state, replay, key)
 
         return jax.jit(health).lower(learner, self._replay, jax.random.key(0))

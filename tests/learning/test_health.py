@@ -3,7 +3,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from delayzero.learning.health import effective_rank, explained, measure_health
+from delayzero.learning.health import _nearer, effective_rank, explained, measure_health
 from delayzero.learning.learner import weight_health
 
 from . import oracle
@@ -11,9 +11,12 @@ from . import oracle
 ROWS, LENGTH, STACK = 48, 60, 2
 PLAN = oracle.Plan(unroll=2, td_steps=2, stack=STACK)
 LEARNER = oracle.small_learner(batch_size=1000)
-measure = oracle.quick_jit(
-    lambda variables, replay, key: measure_health(LEARNER, variables, replay, key)
-)
+BEGIN = oracle.first_state(LEARNER, jnp.zeros((1, STACK, 3)))
+
+
+@oracle.quick_jit
+def measure(variables, replay, key):
+    return measure_health(LEARNER, BEGIN._replace(variables=variables), replay, key)
 
 
 def test_explained():
@@ -22,7 +25,10 @@ def test_explained():
     constant = jnp.broadcast_to(target.mean(axis=0), target.shape)
     assert explained(constant, target) == pytest.approx(0, abs=1e-6)
     assert explained(jnp.zeros_like(target), target) < 0
-    assert np.isnan(explained(target, jnp.ones_like(target)))
+    for constant in (1.0, 0.1, -0.01, 1e5):
+        same = jnp.full((256, 5), constant) * jnp.arange(1, 6)
+        assert np.isnan(explained(same + 0.01, same)), constant
+    constant = jnp.broadcast_to(target.mean(axis=0), target.shape)
     half = explained(constant, target, jnp.array([[True, False]] * 3))
     assert half == pytest.approx(0, abs=1e-6)
     wrong_elsewhere = target.at[:, 1].add(100)
@@ -113,6 +119,34 @@ def slow_health(history, replay, variables):
     return share, 1 - wrong / spread, np.mean(hits)
 
 
+def slow_sensitivity(history, replay, variables):
+    """How often the executed actions lead nearer to what was seen than those of all rows do."""
+    bound, happened, places = LEARNER.planner.model.bind(variables), replay.transitions, []
+    for time, env in oracle.complete_rows(history, ROWS, LENGTH, PLAN):
+        if time >= LENGTH - ROWS + STACK - 1:
+            places.append((time, env))
+    steps = np.arange(PLAN.unroll)
+    actions = jnp.array([happened.action[(t + steps) % ROWS, n] for t, n in places])
+
+    @oracle.quick_jit
+    def distances(stack, seen):
+        latent = jnp.repeat(bound.represent(stack[None]), len(places), axis=0)
+        for k in range(PLAN.unroll):
+            latent = bound.step(latent, actions[:, k])
+        return jnp.linalg.norm(latent - bound.represent(seen[None]), axis=1)
+
+    won = []
+    for row, (time, env) in enumerate(places):
+        episode, i = history.find(time, env)
+        if any(e.ends for e in episode[i : i + PLAN.unroll]):
+            continue
+        after = oracle.stack_at(episode, i + PLAN.unroll, STACK)
+        far = np.asarray(distances(oracle.stack_at(episode, i, STACK), after))
+        same = np.abs(far - far[row]) <= 1e-5 * far[row]
+        won.append(np.mean(np.where(same, 0.5, far[row] < far)))
+    return np.mean(won)
+
+
 def slow_value(replay, episode, rows, env):
     """Two rewards and the value of what follows, by the rules of an end."""
     total, happened = 0.0, replay.transitions
@@ -135,8 +169,9 @@ def test_against_the_slow_version(history, variables):
     assert found["health/value_explained"] == pytest.approx(value, rel=0.15, abs=0.1)
     assert found["health/prefix_explained"] == pytest.approx(prefix, rel=0.15, abs=0.1)
     assert found["health/reward_recall"] == pytest.approx(recall, abs=0.08)
-    assert 0 <= found["health/actions_told"] <= 1
-    assert 0 <= found["health/dead_units"] <= 1
+    told = slow_sensitivity(history, replay, variables)
+    assert found["health/action_sensitivity"] == pytest.approx(told, abs=0.08)
+    assert found["health/dead_units"] == 0
     assert 1 <= found["health/latent_rank"] <= 8.1
 
 
@@ -160,4 +195,31 @@ def test_a_model_that_ignores_actions_tells_none_apart(history, variables):
     silenced = kernel.at[-oracle.ACTIONS :].set(0.0)
     deaf["params"]["dynamics"]["Linear_0"]["kernel"] = silenced
     found = measure(deaf, replay, jax.random.key(0))
-    assert found["health/actions_told"] == 0.5
+    assert found["health/action_sensitivity"] == 0.5
+
+
+def test_sensitivity_counts_who_is_nearer_among_rows_that_last(history, variables):
+    learner = oracle.small_learner(batch_size=40)
+    replay = oracle.filled(history, ROWS, LENGTH)
+    batch = oracle.quick_jit(learner.batch)(BEGIN, replay, jax.random.key(0))[1]
+    batch = batch._replace(following=batch.following[:, -1:])
+    seen = learner.planner.model.bind(variables).represent(batch.following[:, 0])
+    far = seen + 1.0
+    assert _nearer(learner, variables, batch, seen, far) == 1
+    assert _nearer(learner, variables, batch, far, seen) == 0
+    assert _nearer(learner, variables, batch, far, far) == 0.5
+    lasting = batch.alive[:, -1]
+    assert 0 < lasting.sum() < lasting.size
+    mixed = jnp.where(lasting[:, None], seen, far + 1)  # rows that end do not count
+    assert _nearer(learner, variables, batch, mixed, far) == 1
+    ended = batch._replace(alive=jnp.zeros_like(batch.alive))
+    assert np.isnan(_nearer(learner, variables, ended, seen, far))
+
+
+def test_units_that_never_change_are_dead(history, variables):
+    replay = oracle.filled(history, ROWS, LENGTH)
+    numb = jax.tree.map(lambda x: x, variables)
+    norm = numb["params"]["encoder"]["Norm_1"]["LayerNorm_0"]
+    norm["scale"] = norm["scale"].at[:3].set(0.0)
+    found = measure(numb, replay, jax.random.key(0))
+    assert found["health/dead_units"] == pytest.approx(3 / norm["scale"].size)

@@ -85,7 +85,7 @@ def learn(replays, **settings):
         state = first(jax.random.key(seed))
         for call in range(CALLS):
             state, replay, metrics = update(state, replay, jax.random.key(2), jnp.int32(UPDATES))
-            found = health(state.variables, replay, jax.random.key(call))
+            found = health(state, replay, jax.random.key(call))
             recall[seed, call] = found["health/reward_recall"]
             values[seed, call] = metrics["value/network"] / metrics["value/target"]
     return recall, values

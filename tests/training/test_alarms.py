@@ -11,7 +11,7 @@ HEALTHY = {
     "health/value_explained": 0.8,
     "health/prefix_explained": 0.9,
     "health/reward_recall": 0.7,
-    "health/actions_told": 0.7,
+    "health/action_sensitivity": 0.7,
     "health/dead_units": 0.02,
     "health/latent_rank": 100.0,
 }
@@ -63,6 +63,14 @@ def test_what_was_not_measured_says_nothing():
     silent = {"policy/target_entropy": 2.89, "health/weight_mean": 1.0, "health/dead_units": 0.3}
     for _ in range(10):
         assert alarms.check(silent, 10 * SETTLED) == []
+
+
+def test_a_line_without_the_metric_neither_counts_nor_clears():
+    alarms, sick = Alarms(18), {**HEALTHY, "health/value_explained": -1.0}
+    missing = {name: value for name, value in HEALTHY.items() if name != "health/value_explained"}
+    for line in (sick, missing, sick, missing):
+        assert alarms.check(line, SETTLED) == []
+    assert len(alarms.check(sick, SETTLED)) == 1
 
 
 def test_the_count_goes_on_where_it_was():

@@ -5,7 +5,10 @@ import pytest
 
 from delayzero.arguments import UsageError
 from delayzero.learning.config import LearnerConfig
-from delayzero.training.config import TrainConfig, from_dict
+from delayzero.model import ModelConfig
+from delayzero.planning import SearchConfig
+from delayzero.replay import ReplayConfig
+from delayzero.training.config import TrainConfig, from_dict, with_former_defaults
 from delayzero.training.presets import PRESETS, compose
 
 from .small import small
@@ -133,3 +136,35 @@ def test_a_debug_run_is_in_no_other_runs_way():
     config = replace(compose(["cartpole", "debug"]), seed=3)
     assert config.run_folder == "runs/CartPole-v1-dez-constant-0-seed3-debug"
     assert replace(config, folder="here").run_folder == "here"
+
+
+@pytest.mark.parametrize(
+    ("make", "named"),
+    [
+        (lambda: ReplayConfig(weights="truncatd"), "--replay.weights is 'truncatd'"),
+        (lambda: ModelConfig(action_code="onehot"), "--model.action-code is 'onehot'"),
+        (lambda: SearchConfig(method="alpha"), "--search.method is 'alpha'"),
+    ],
+)
+def test_words_are_checked_and_the_valid_ones_named(make, named):
+    with pytest.raises(ValueError, match=f"{named}; it should be one of: "):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("env", "model", "code"),
+    [
+        ("atari:Pong", {"kind": "auto"}, "plane"),
+        ("atari:Pong", {"kind": "conv"}, "one_hot"),
+        ("atari:Pong", {}, "plane"),
+        ("CartPole-v1", {"kind": "auto"}, "one_hot"),
+        ("some/Images-v0", {"kind": "atari"}, "plane"),
+    ],
+)
+def test_former_defaults(env, model, code):
+    now = with_former_defaults({"env": env, "model": model})
+    assert now["model"]["action_code"] == code
+    assert now["replay"] == {"weights": "relative", "final_correction": 1.0}
+    kept = {"env": env, "model": {"action_code": "plane"}, "replay": {"weights": "truncated"}}
+    assert with_former_defaults(kept)["model"]["action_code"] == "plane"
+    assert with_former_defaults(kept)["replay"]["weights"] == "truncated"

@@ -23,7 +23,7 @@ PROMISED = {
     *("seconds/acting", "seconds/sweeping", "seconds/updating", "seconds/evaluating"),
     *("health/value_explained", "health/reward_recall"),  # its prefixes never vary
     *("health/weight_mean", "health/weight_effective", "health/dead_units"),
-    *("health/latent_rank", "health/actions_told", "seconds/checking"),
+    *("health/latent_rank", "health/action_sensitivity", "seconds/checking"),
 }
 
 

@@ -42,7 +42,8 @@ def shared_gpu(jobs: int) -> Iterator[dict[str, str]]:
     Yields:
         The variables by which processes find the daemon; empty if none was started.
     """
-    if jobs == 1 or daemon_runs() or not has_gpu() or shutil.which(CONTROL) is None:
+    decided = PIPES in os.environ or daemon_runs()
+    if jobs <= 1 or decided or not has_gpu() or shutil.which(CONTROL) is None:
         yield {}
         return
     with endings_as_interrupts():
@@ -75,11 +76,10 @@ def has_gpu() -> bool:
 
 
 def daemon_runs() -> bool:
-    """Whether the user runs a daemon, or has set where one is looked for."""
-    if PIPES in os.environ:
-        return True
+    """Whether a daemon runs where processes of this environment look for one."""
+    place = Path(os.environ.get(PIPES, DEFAULT_PIPES))
     try:
-        process = int((DEFAULT_PIPES / f"{CONTROL}.pid").read_text())
+        process = int((place / f"{CONTROL}.pid").read_text())
     except (OSError, ValueError):
         return False
     return Path(f"/proc/{process}").exists()

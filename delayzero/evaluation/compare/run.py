@@ -41,6 +41,7 @@ def compare(plan: Plan, jobs: int, command: Sequence[str]) -> list[AgentResult]:
     """
     jax.config.update("jax_platforms", "cpu")  # the GPU and its memory are for the runs
     check(plan)
+    jobs = min(jobs, len(plan.runs()))
     with shared_gpu(jobs) as daemon:
         variables = environment(plan.folder / "compiled", jobs, daemon)
         _train(plan, jobs, variables)
