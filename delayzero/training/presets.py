@@ -52,7 +52,7 @@ def minatar(config: TrainConfig) -> TrainConfig:
         discount=0.99,
         model=replace(base.model, channels=16),
         search=replace(base.search, considered_actions=4, q_floor=0.1, dirichlet_fraction=0.25),
-        replay=replace(base.replay, priority_exponent=0.6),
+        replay=replace(base.replay, priority_exponent=0.6, final_correction=1.0),
         learner=replace(base.learner, td_steps=5, optimiser="sgd", learning_rate=0.2),
         reanalysis=replace(base.reanalysis, positions_per_update=16),
     )
