@@ -29,19 +29,21 @@ from delayzero.planning.qtransforms import completed_by_mixed_value, filled_by_n
 
 Variables = Any
 """Parameters and statistics of a model, as flax keeps them."""
+Method = Literal["gumbel", "puct"]
+QRange = Literal["tree", "node"]
 
 
 @dataclass(frozen=True)
 class SearchConfig:
     """How to search."""
 
-    method: Literal["gumbel", "puct"] = "gumbel"
+    method: Method = "gumbel"
     """Gumbel: sequential halving at the root. PUCT: visit counts, Dirichlet noise, temperature."""
     simulations: int | None = None
     """Expansions per search; by itself 50 for PUCT, 16 for Gumbel, 4 with fewer than 4 actions."""
     considered_actions: int | None = None
     """Gumbel: root actions that are tried; by itself 2, 4 or 8 for fewer than 4, 16, or more."""
-    q_range: Literal["tree", "node"] = "tree"
+    q_range: QRange = "tree"
     """Scale Q by its range over the whole tree, or over the actions of each node."""
     q_floor: float = 0.01
     """The smallest range of Q that is stretched to one; below it, differences stay small."""
@@ -60,8 +62,8 @@ class SearchConfig:
 
     def __post_init__(self) -> None:
         """Refuse settings that no search can have."""
-        check_choice("search.method", self.method, Literal["gumbel", "puct"])
-        check_choice("search.q_range", self.q_range, Literal["tree", "node"])
+        check_choice("search.method", self.method, Method)
+        check_choice("search.q_range", self.q_range, QRange)
         bounds = {
             COUNT: ("simulations", "considered_actions"),
             POSITIVE: ("q_floor", "dirichlet_alpha", "c_base"),

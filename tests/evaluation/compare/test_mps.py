@@ -118,36 +118,36 @@ def test_paths_are_short_enough_for_sockets(temporary, machine, tmp_path, monkey
 )
 def test_variables_that_keep_it_from_starting(name, value, machine, monkeypatch, capsys):
     monkeypatch.setenv(name, value)
-    starts_nothing(machine, 2, capsys)
+    check_nothing_starts(machine, 2, capsys)
 
 
 @pytest.mark.parametrize("missing", ["nvidia-smi", mps.CONTROL])
 def test_nothing_is_started_without_the_programs(missing, machine, capsys):
     machine.remove(missing)
-    starts_nothing(machine, 2, capsys)
+    check_nothing_starts(machine, 2, capsys)
 
 
 @pytest.mark.parametrize("text", ["echo 'No devices found.'", "exit 9", "echo GPU 0: lost; exit 9"])
 def test_nothing_is_started_without_a_gpu(text, machine, capsys):
     machine.install("nvidia-smi", f"#!/bin/sh\n{text}\n")
-    starts_nothing(machine, 2, capsys)
+    check_nothing_starts(machine, 2, capsys)
 
 
 def test_nothing_is_started_for_one_process(machine, capsys):
-    starts_nothing(machine, 1, capsys)
+    check_nothing_starts(machine, 1, capsys)
 
 
 def test_nothing_is_started_beside_a_daemon_at_the_default_place(machine, tmp_path, capsys):
     (tmp_path / "no-daemon").mkdir()
     written = tmp_path / "no-daemon" / f"{mps.CONTROL}.pid"
     written.write_text(f"{os.getpid()}\n")
-    starts_nothing(machine, 2, capsys)
+    check_nothing_starts(machine, 2, capsys)
     written.write_text("999999999\n")
     with shared_gpu(2) as variables:
         assert variables, "the file of a daemon that has ended"
 
 
-def starts_nothing(machine, jobs, capsys):
+def check_nothing_starts(machine, jobs, capsys):
     with shared_gpu(jobs) as variables:
         assert variables == {}
     assert machine.asked() == []
