@@ -20,7 +20,7 @@ from jax import Array
 from parts import jittered, milliseconds, report, system_of
 
 from delayzero.agents import act, first_stack, plan_first_queue
-from delayzero.training.system import System
+from delayzero.playing.system import System
 
 
 def measure(system: System, envs: int, longest: int) -> dict[str, float]:

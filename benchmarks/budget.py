@@ -31,14 +31,15 @@ import numpy as np
 from parts import report
 
 from delayzero.arguments import UsageError
+from delayzero.playing.environments import Environments
+from delayzero.playing.system import build_system
+from delayzero.settings import TrainConfig
+from delayzero.settings.options import read_config
+from delayzero.spaces import Spaces
 from delayzero.training.collector import Collector
-from delayzero.training.config import TrainConfig
-from delayzero.training.environments import Environments
 from delayzero.training.learning import copied
 from delayzero.training.memory import peak_gigabytes
-from delayzero.training.options import read_config
 from delayzero.training.programs import Programs
-from delayzero.training.system import Spaces, build_system
 
 CHUNKS = 8
 """Chunks of a sweep in one call."""

@@ -23,11 +23,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from delayzero.training.config import TrainConfig
+from delayzero.playing.environments import make_training_env
+from delayzero.runs.run_folder import versions
+from delayzero.settings import TrainConfig, compose
+from delayzero.spaces import Spaces
 from delayzero.training.loop import train
-from delayzero.training.presets import compose
-from delayzero.training.run_folder import versions
-from delayzero.training.system import Spaces, make_training_env
 
 REFERENCE: dict[str, Any] = {
     "q_range": "node",

@@ -22,8 +22,8 @@ from parts import compiled_update, filled_replay, jittered, milliseconds, report
 from delayzero.learning import Learner, LearnerState
 from delayzero.learning.loss import efficientzero_loss
 from delayzero.learning.optimiser import make_optimiser
+from delayzero.playing.system import System
 from delayzero.replay import Replay
-from delayzero.training.system import System
 
 
 def whole_update(system: System, state: LearnerState, replay: Replay, count: int) -> float:

@@ -15,11 +15,13 @@ import numpy as np
 from jax import Array
 from jax.stages import Compiled
 
+from delayzero.playing.environments import make_training_env
+from delayzero.playing.system import System, build_system
 from delayzero.replay import Replay, Targets, Transitions, append, create
-from delayzero.training.presets import compose
+from delayzero.runs.run_folder import versions
+from delayzero.settings import compose
+from delayzero.spaces import Spaces
 from delayzero.training.programs import compiler_options
-from delayzero.training.run_folder import versions
-from delayzero.training.system import Spaces, System, build_system, make_training_env
 
 
 def system_of(*presets: str, **changes: Any) -> System:

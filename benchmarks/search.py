@@ -15,8 +15,8 @@ import jax.numpy as jnp
 from jax import Array
 from parts import jittered, milliseconds, report, system_of
 
-from delayzero.planning import SearchConfig
-from delayzero.training.system import System
+from delayzero.playing.system import System
+from delayzero.settings import SearchConfig
 
 SETTINGS = {"gumbel": SearchConfig(), "puct": SearchConfig(method="puct")}
 

@@ -35,7 +35,7 @@ class Verb:
 VERBS: dict[str, Verb] = {
     "train": Verb("delayzero.training.cli:main", "train an agent, or go on with a run"),
     "evaluate": Verb("delayzero.evaluation.cli:main", "play episodes with a run's weights"),
-    "curves": Verb("delayzero.training.curves:main", "draw the scores of runs"),
+    "curves": Verb("delayzero.runs.curves:main", "draw the scores of runs"),
     "compare": Verb("delayzero.evaluation.compare.cli:main", "agents under delay, side by side"),
     "results": Verb("delayzero.evaluation.paper.cli:main", "runs beside the paper's tables"),
     "delays": Verb("delayzero.delays.cli:main", "look at delay laws; measure a real network"),

@@ -34,6 +34,7 @@ def test_a_module_that_fails_to_import_another_is_not_called_missing(tmp_path, m
     [
         ("delayzero.delays", {"jax", "flax", "matplotlib", "rich", "torch"}),
         ("delayzero.delays.cli", {"jax", "flax", "matplotlib", "rich", "torch"}),
+        ("delayzero.settings", {"jax", "flax", "optax", "mctx", "matplotlib", "rich", "torch"}),
         ("delayzero.cli", {"numpy", "gymnasium", "jax", "flax", "matplotlib", "rich", "torch"}),
     ],
 )

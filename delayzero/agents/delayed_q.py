@@ -14,9 +14,9 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from delayzero.learning.config import QConfig
 from delayzero.model import AtariQModel, QModel, as_floats
 from delayzero.planning import SearchResult, plan_queue, roll
+from delayzero.settings import QConfig
 
 
 @dataclass(frozen=True)

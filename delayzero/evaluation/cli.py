@@ -29,7 +29,7 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
 
     from delayzero.evaluation.episodes import Evaluator, summary
-    from delayzero.training.weights import load_weights
+    from delayzero.runs.weights import load_weights
 
     system, variables = load_weights(options.run)
     seed = system.config.seed if options.seed is None else options.seed

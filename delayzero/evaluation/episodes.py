@@ -12,15 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from delayzero.training.system import (
-    STREAM_EVALUATION,
-    STREAM_EVALUATION_ENVS,
-    System,
-    delayed,
-    make_env,
-    run_key,
-    run_seed,
-)
+from delayzero.playing.environments import delayed, make_env
+from delayzero.playing.streams import STREAM_EVALUATION, STREAM_EVALUATION_ENVS, run_key, run_seed
+from delayzero.playing.system import System
 
 
 class Episode(NamedTuple):

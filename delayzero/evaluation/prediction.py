@@ -23,6 +23,9 @@ from delayzero.envs.make import make_vector
 from delayzero.learning.loss import cosine
 from delayzero.model import WorldModel
 from delayzero.model.parts import Prediction
+from delayzero.playing.environments import delayed
+from delayzero.playing.streams import STREAM_EVALUATION, STREAM_PREDICTION_ENVS, run_key, run_seed
+from delayzero.playing.system import System
 from delayzero.replay import (
     Replay,
     append,
@@ -34,14 +37,6 @@ from delayzero.replay import (
     stacked_frames,
 )
 from delayzero.training.collector import rows_of
-from delayzero.training.system import (
-    STREAM_EVALUATION,
-    STREAM_PREDICTION_ENVS,
-    System,
-    delayed,
-    run_key,
-    run_seed,
-)
 
 POSITIONS = 512
 """Positions from which the model is rolled."""

@@ -1,6 +1,5 @@
 """Learning from the replay: targets, loss, update, reanalysis."""
 
-from delayzero.learning.config import LearnerConfig, QConfig, ReanalysisConfig
 from delayzero.learning.learner import AnyLearner, LearnerState
 from delayzero.learning.q_learning import QLearner
 from delayzero.learning.update import Learner
@@ -8,9 +7,6 @@ from delayzero.learning.update import Learner
 __all__ = [
     "AnyLearner",
     "Learner",
-    "LearnerConfig",
     "LearnerState",
-    "QConfig",
     "QLearner",
-    "ReanalysisConfig",
 ]

@@ -8,16 +8,9 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from delayzero.learning.config import LearnerConfig
 from delayzero.learning.targets import alive_steps, prefix_targets, steps_by_age, value_targets
-from delayzero.replay import (
-    Replay,
-    Sample,
-    Targets,
-    queues_at,
-    stacked_frames,
-    window_slots,
-)
+from delayzero.replay import Replay, Sample, Targets, queues_at, stacked_frames, window_slots
+from delayzero.settings import LearnerConfig
 
 
 class Batch(NamedTuple):

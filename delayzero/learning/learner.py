@@ -10,7 +10,8 @@ import jax.numpy as jnp
 import optax
 from jax import Array
 
-from delayzero.replay import Replay, ReplayConfig, Sample, sample
+from delayzero.replay import Replay, Sample, sample
+from delayzero.settings import ReplayConfig
 
 Metrics = dict[str, Array]
 """Averages of a batch by name; those with a dimension are by unrolled step."""

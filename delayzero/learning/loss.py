@@ -9,10 +9,10 @@ import jax.numpy as jnp
 from jax import Array
 
 from delayzero.learning.batch import Batch
-from delayzero.learning.config import LearnerConfig
 from delayzero.learning.in_training import InTraining
 from delayzero.learning.learner import Metrics
 from delayzero.model import WorldModel
+from delayzero.settings import LearnerConfig
 
 
 class LossOutput(NamedTuple):

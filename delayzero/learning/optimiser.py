@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import optax
 
-from delayzero.learning.config import LearnerConfig
+from delayzero.settings import LearnerConfig
 
 
 def learning_rate(config: LearnerConfig, total_updates: int) -> optax.Schedule:

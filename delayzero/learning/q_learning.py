@@ -14,7 +14,6 @@ import jax.numpy as jnp
 import optax
 from jax import Array
 
-from delayzero.learning.config import QConfig
 from delayzero.learning.learner import (
     PRIORITY_FLOOR,
     LearnerState,
@@ -27,7 +26,8 @@ from delayzero.learning.learner import (
     weight_health,
 )
 from delayzero.model import AtariQModel, QModel, as_floats
-from delayzero.replay import Replay, ReplayConfig, Sample, stacked_frames, with_priorities
+from delayzero.replay import Replay, Sample, stacked_frames, with_priorities
+from delayzero.settings import QConfig, ReplayConfig
 
 SMALLEST_CHANGE = 1e-8
 """Added to the mean square of a number's changes, which may be none."""

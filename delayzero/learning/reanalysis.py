@@ -8,7 +8,6 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from delayzero.learning.config import LearnerConfig
 from delayzero.planning import Planner, SearchResult
 from delayzero.replay import (
     Replay,
@@ -19,6 +18,7 @@ from delayzero.replay import (
     stacked_frames,
     window_slots,
 )
+from delayzero.settings import LearnerConfig
 
 
 def targets_of(result: SearchResult, updates: Array) -> Targets:

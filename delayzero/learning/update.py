@@ -12,7 +12,6 @@ from jax import Array
 
 from delayzero.learning.augment import augmented
 from delayzero.learning.batch import Batch, assemble, window_targets
-from delayzero.learning.config import LearnerConfig, ReanalysisConfig
 from delayzero.learning.learner import (
     PRIORITY_FLOOR,
     LearnerState,
@@ -28,7 +27,8 @@ from delayzero.learning.loss import LossOutput, efficientzero_loss
 from delayzero.learning.optimiser import learning_rate, make_optimiser
 from delayzero.learning.reanalysis import searched_windows
 from delayzero.planning import Planner
-from delayzero.replay import Replay, ReplayConfig, Sample, with_priorities
+from delayzero.replay import Replay, Sample, with_priorities
+from delayzero.settings import LearnerConfig, ReanalysisConfig, ReplayConfig
 
 SAMPLING, AUGMENTATION, COMPARED = range(3)
 """Streams of random keys of an update."""

@@ -1,6 +1,6 @@
 """The world model: networks that imagine what actions lead to, in a latent space."""
 
-from delayzero.model.build import ModelConfig, build_model
+from delayzero.model.build import build_model
 from delayzero.model.layers import Memory
 from delayzero.model.parts import Prediction
 from delayzero.model.q_model import AtariQModel, QModel, as_floats, image_q_model, vector_q_model
@@ -10,7 +10,6 @@ from delayzero.model.world_model import WorldModel
 __all__ = [
     "AtariQModel",
     "Memory",
-    "ModelConfig",
     "Prediction",
     "QModel",
     "Support",

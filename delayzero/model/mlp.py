@@ -9,15 +9,10 @@ import jax.numpy as jnp
 from jax import Array
 
 from delayzero.model.layers import Linear, Norm
-from delayzero.model.parts import (
-    ActionCode,
-    Perceptron,
-    PredictionNet,
-    PrefixNet,
-    encode_actions,
-)
+from delayzero.model.parts import Perceptron, PredictionNet, PrefixNet, encode_actions
 from delayzero.model.scalars import Support
 from delayzero.model.world_model import WorldModel
+from delayzero.settings import ActionCode
 
 
 class VectorDynamics(nn.Module):

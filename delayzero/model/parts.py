@@ -5,7 +5,7 @@ Every part takes ``train`` as its last argument: whether batch normalisation use
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import flax.linen as nn
 import jax
@@ -23,8 +23,7 @@ from delayzero.model.layers import (
     NormKind,
     ResidualBlock,
 )
-
-ActionCode = Literal["plane", "one_hot"]
+from delayzero.settings import ActionCode
 
 
 class Prediction(NamedTuple):

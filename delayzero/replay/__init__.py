@@ -11,7 +11,6 @@ from delayzero.replay.sampling import (
 from delayzero.replay.storage import (
     Decisions,
     Replay,
-    ReplayConfig,
     Targets,
     Transitions,
     append,
@@ -31,7 +30,6 @@ __all__ = [
     "FrameWriter",
     "HostFrames",
     "Replay",
-    "ReplayConfig",
     "Sample",
     "Targets",
     "Transitions",

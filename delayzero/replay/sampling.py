@@ -8,7 +8,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from delayzero.replay.storage import Replay, WeightKind, can_be_sampled, row_times
+from delayzero.replay.storage import Replay, can_be_sampled, row_times
+from delayzero.settings import WeightKind
 
 PRIORITIES = (1e-30, 1e30)
 """Priorities below and above count as these, so that zero and infinity have a logarithm."""
@@ -49,7 +50,7 @@ def sample(
         stack: Frames in a stack.
         exponent: Alpha: probabilities p are priorities to this power; 0 is uniform.
         correction: Beta of the weights (n p)^-beta, for n eligible rows.
-        weights: See :attr:`~delayzero.replay.ReplayConfig.weights`.
+        weights: See :attr:`~delayzero.settings.ReplayConfig.weights`.
     """
     eligible = can_be_sampled(replay, ahead, stack).ravel()
     priority = jnp.clip(replay.priority.ravel(), *PRIORITIES)

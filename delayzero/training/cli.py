@@ -26,10 +26,10 @@ settings (values are those of the presets named before --help):
 def main(arguments: Sequence[str]) -> int:
     """Train."""
     require_training()
+    from delayzero.runs.run_folder import command_line
+    from delayzero.settings import PRESETS
+    from delayzero.settings.options import HELP, read_config, split
     from delayzero.training.loop import train
-    from delayzero.training.options import HELP, read_config, split
-    from delayzero.training.presets import PRESETS
-    from delayzero.training.run_folder import command_line
 
     if any(word in HELP for word in split(arguments)[1]):
         listed = [

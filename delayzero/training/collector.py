@@ -13,19 +13,19 @@ from gymnasium.vector import VectorEnv
 from jax import Array
 from jax.stages import Lowered
 
-from delayzero.agents import Ending, Step
-from delayzero.agents.audit import Audit
 from delayzero.learning.reanalysis import targets_of, with_newest_searched
 from delayzero.planning import SearchResult
-from delayzero.replay import Decisions, HostFrames, Replay, Targets, Transitions, append
-from delayzero.training.system import (
+from delayzero.playing import Ending, Step
+from delayzero.playing.audit import Audit
+from delayzero.playing.streams import (
     STREAM_ACTING,
     STREAM_NEWEST,
     STREAM_TRAINING_ENVS,
-    System,
     run_key,
     run_seed,
 )
+from delayzero.playing.system import System
+from delayzero.replay import Decisions, HostFrames, Replay, Targets, Transitions, append
 
 
 class Played(NamedTuple):

@@ -12,18 +12,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from delayzero.arguments import UsageError
+from delayzero.files import plain
 from delayzero.learning.learner import NEVER, LearnerState
+from delayzero.playing.streams import STREAM_HEALTH, STREAM_LEARNING, STREAM_SWEEPS, run_key
+from delayzero.playing.system import System
 from delayzero.replay import Replay, Sample, stacked_frames
-from delayzero.training.checkpoint import Checkpoints
-from delayzero.training.metrics import plain
+from delayzero.runs.checkpoint import Checkpoints
 from delayzero.training.programs import Programs
-from delayzero.training.system import (
-    STREAM_HEALTH,
-    STREAM_LEARNING,
-    STREAM_SWEEPS,
-    System,
-    run_key,
-)
 
 
 @jax.jit

@@ -21,23 +21,25 @@ from typing import Any
 import jax
 import numpy as np
 
-from delayzero.agents import Ending
 from delayzero.evaluation.episodes import Evaluator, summary
 from delayzero.evaluation.prediction import Curves, foresight_program, measure_foresight
+from delayzero.files import write_json, write_whole
+from delayzero.playing import Ending
+from delayzero.playing.environments import Environments
+from delayzero.playing.streams import STREAM_PREDICTION, run_key
+from delayzero.playing.system import System, build_system
 from delayzero.progress import Advance, progress
 from delayzero.replay import FrameWriter, arrays_of, cut_off, release, with_arrays
+from delayzero.runs.checkpoint import BrokenCheckpointError, Checkpoints, examples_of
+from delayzero.runs.run_folder import RunFolder, versions
+from delayzero.settings import TrainConfig
+from delayzero.spaces import Spaces
 from delayzero.training.alarms import Alarms
-from delayzero.training.checkpoint import BrokenCheckpointError, Checkpoints, examples_of
 from delayzero.training.collector import Collector
-from delayzero.training.config import TrainConfig
-from delayzero.training.environments import Environments
-from delayzero.training.files import write_json, write_whole
 from delayzero.training.learning import Learning, copied
 from delayzero.training.memory import peak_gigabytes
 from delayzero.training.metrics import MetricsLog
 from delayzero.training.programs import Programs
-from delayzero.training.run_folder import RunFolder, versions
-from delayzero.training.system import STREAM_PREDICTION, Spaces, System, build_system, run_key
 
 RECENT = 20
 """Episodes of self-play in the mean score that is logged."""

@@ -9,8 +9,8 @@ from typing import Any
 import jax
 
 from delayzero.arguments import UsageError
-from delayzero.training.config import TrainConfig
-from delayzero.training.system import System
+from delayzero.playing.system import System
+from delayzero.settings import TrainConfig
 
 SHARE_FOR_FRAMES = 0.6
 GIGA = 1e9

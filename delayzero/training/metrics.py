@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import time
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from delayzero.extras import require
+from delayzero.files import plain
 
 
 class MetricsLog:
@@ -62,14 +60,3 @@ class MetricsLog:
         """Write all, and end."""
         self._lines.close()
         self._events.close()
-
-
-def plain(value: Any) -> Any:
-    """Numbers and lists of numbers that JSON knows."""
-    if isinstance(value, (str, bool)) or value is None:
-        return value
-    array = np.asarray(value)
-    if array.ndim == 0:
-        number = array.item()
-        return number if isinstance(number, int) or math.isfinite(number) else str(number)
-    return [plain(entry) for entry in array]

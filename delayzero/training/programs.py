@@ -16,6 +16,8 @@ from delayzero.learning import Learner, LearnerState
 from delayzero.learning.health import measure_health
 from delayzero.learning.learner import Metrics
 from delayzero.learning.reanalysis import sweep
+from delayzero.playing.streams import STREAM_WEIGHTS, run_key
+from delayzero.playing.system import System
 from delayzero.replay import Replay, create
 from delayzero.training.memory import (
     allowed_bytes,
@@ -25,7 +27,6 @@ from delayzero.training.memory import (
     tree_bytes,
     working_bytes,
 )
-from delayzero.training.system import STREAM_WEIGHTS, System, run_key
 
 
 def compiler_options() -> dict[str, str | bool] | None:

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from delayzero.agents import PlanningAgent, act, first_stack
-from delayzero.model import ModelConfig, build_model
-from delayzero.planning import Planner, SearchConfig
+from delayzero.model import build_model
+from delayzero.planning import Planner
+from delayzero.settings import ModelConfig, SearchConfig
 
 from ..training.small import stirred
 

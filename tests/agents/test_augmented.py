@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from delayzero.agents import PlanningAgent, act
-from delayzero.planning import Planner, SearchConfig
+from delayzero.planning import Planner
+from delayzero.settings import SearchConfig
 
 from ..learning.oracle import ACTIONS, random_queues, random_variables, small_model
 

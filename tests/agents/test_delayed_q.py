@@ -9,15 +9,16 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from delayzero.agents import DelayedQAgent, Player
+from delayzero.agents import DelayedQAgent
 from delayzero.agents.acting import _moved_on
 from delayzero.agents.delayed_q import epsilon
 from delayzero.delays import DelayedExecutionVector
 from delayzero.envs.atari import Atari
 from delayzero.envs.foresight import ForeseeingAtari
-from delayzero.learning.config import QConfig
 from delayzero.model import AtariQModel
 from delayzero.planning import SearchResult
+from delayzero.playing import Player
+from delayzero.settings import QConfig
 
 ACTIONS, NOTHING = 4, 4
 CONFIG = QConfig(epsilon_start=0.8, epsilon_end=0.2, epsilon_share=0.5)

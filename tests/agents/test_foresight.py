@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
-from delayzero.agents import PlanningAgent, Player
-from delayzero.agents.audit import Audit, MisalignedError
+from delayzero.agents import PlanningAgent
 from delayzero.delays import DelayedExecutionVector
-from delayzero.planning import Planner, SearchConfig
+from delayzero.planning import Planner
+from delayzero.playing import Player
+from delayzero.playing.audit import Audit, MisalignedError
+from delayzero.settings import SearchConfig
 
 from ..planning.toys import TableModel
 

@@ -4,9 +4,11 @@ import jax
 import pytest
 
 from delayzero.cli import main
-from delayzero.training.checkpoint import Checkpoints
-from delayzero.training.run_folder import RunFolder
-from delayzero.training.system import Spaces, build_system, make_training_env
+from delayzero.playing.environments import make_training_env
+from delayzero.playing.system import build_system
+from delayzero.runs.checkpoint import Checkpoints
+from delayzero.runs.run_folder import RunFolder
+from delayzero.spaces import Spaces
 
 from ..training.small import small
 

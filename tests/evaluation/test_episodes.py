@@ -10,14 +10,10 @@ from gymnasium import spaces
 from delayzero.envs.make import make_vector
 from delayzero.evaluation import episodes
 from delayzero.evaluation.episodes import Episode, Evaluator, summary
-from delayzero.training.system import (
-    STREAM_EVALUATION_ENVS,
-    Spaces,
-    build_system,
-    make_env,
-    make_training_env,
-    run_seed,
-)
+from delayzero.playing.environments import make_env, make_training_env
+from delayzero.playing.streams import STREAM_EVALUATION_ENVS, run_seed
+from delayzero.playing.system import build_system
+from delayzero.spaces import Spaces
 
 from ..training.small import small, stirred
 

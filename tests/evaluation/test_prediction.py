@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 from delayzero.evaluation.prediction import foresight
-from delayzero.training.metrics import plain
-from delayzero.training.system import Spaces, build_system, make_training_env
+from delayzero.files import plain
+from delayzero.playing.environments import make_training_env
+from delayzero.playing.system import build_system
+from delayzero.spaces import Spaces
 
 from ..training.small import small, stirred
 from ..training.test_collector import play

@@ -9,13 +9,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from delayzero.learning.config import LearnerConfig, ReanalysisConfig
 from delayzero.learning.learner import NEVER, LearnerState
 from delayzero.learning.optimiser import make_optimiser
 from delayzero.learning.update import Learner
-from delayzero.model import ModelConfig, build_model
-from delayzero.planning import Planner, SearchConfig
-from delayzero.replay import HostFrames, ReplayConfig, Targets, Transitions, append, create
+from delayzero.model import build_model
+from delayzero.planning import Planner
+from delayzero.replay import HostFrames, Targets, Transitions, append, create
+from delayzero.settings import (
+    LearnerConfig,
+    ModelConfig,
+    ReanalysisConfig,
+    ReplayConfig,
+    SearchConfig,
+)
 
 ACTIONS = 3
 

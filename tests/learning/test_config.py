@@ -3,7 +3,7 @@ from dataclasses import fields
 
 import pytest
 
-from delayzero.learning import LearnerConfig, ReanalysisConfig
+from delayzero.settings import LearnerConfig, ReanalysisConfig
 
 NUMBERS = [f.name for f in fields(LearnerConfig) if "bool" not in f.type and "Lit" not in f.type]
 COUNTS = ["batch_size", "unroll", "td_steps", "prefix_horizon", "warmup", "target_period"]

@@ -5,7 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from delayzero.learning.in_training import InTraining
-from delayzero.model import ModelConfig, build_model
+from delayzero.model import build_model
+from delayzero.settings import ModelConfig
 
 MODEL = build_model(ModelConfig(support=10, channels=8, head=16, memory=8), (6, 6, 2), 3)
 GROUPS, BATCH = 4, 5

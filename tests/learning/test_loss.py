@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from delayzero.learning.batch import Batch
-from delayzero.learning.config import LearnerConfig
 from delayzero.learning.in_training import InTraining
 from delayzero.learning.loss import efficientzero_loss, real_latents, unroll_model
+from delayzero.settings import LearnerConfig
 
 from . import oracle
 

@@ -3,8 +3,8 @@ import numpy as np
 import optax
 import pytest
 
-from delayzero.learning.config import LearnerConfig
 from delayzero.learning.optimiser import learning_rate, make_optimiser
+from delayzero.settings import LearnerConfig
 
 
 @pytest.mark.parametrize("clip_norm", [1.0, 1000.0])

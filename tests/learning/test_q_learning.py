@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from delayzero.envs.make import make_vector
-from delayzero.learning.config import QConfig
 from delayzero.learning.learner import NEVER
 from delayzero.learning.q_learning import QBatch, QLearner, double_q_targets, forward_loss
 from delayzero.model import image_q_model, vector_q_model
-from delayzero.replay import ReplayConfig, Targets, Transitions, create
+from delayzero.replay import Targets, Transitions, create
+from delayzero.settings import QConfig, ReplayConfig
 
 from ..training.small import stirred
 from . import oracle

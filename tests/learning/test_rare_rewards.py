@@ -9,9 +9,10 @@ import pytest
 
 from delayzero.envs.toys import Chase
 from delayzero.learning.health import measure_health
+from delayzero.playing.system import build_system
 from delayzero.replay import Targets, Transitions, append, create
-from delayzero.training.presets import compose
-from delayzero.training.system import Spaces, build_system
+from delayzero.settings import compose
+from delayzero.spaces import Spaces
 
 ROWS, ENVS, ACTIONS, SIZE = 400, 8, 18, 32
 CALLS, UPDATES = 5, 120

@@ -5,7 +5,7 @@ import optax
 import pytest
 
 from delayzero.learning.learner import NEVER
-from delayzero.replay import ReplayConfig
+from delayzero.settings import ReplayConfig
 
 from . import oracle
 

@@ -5,10 +5,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from delayzero.model import ModelConfig, build_model
+from delayzero.model import build_model
 from delayzero.model.atari import AtariEncoder
 from delayzero.model.conv import ConvEncoder
 from delayzero.model.parts import Perceptron, encode_actions
+from delayzero.settings import ModelConfig
 
 
 @pytest.mark.parametrize(("shape", "encoder"), [

@@ -6,7 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from delayzero.model import ModelConfig, Prediction, Support, build_model
+from delayzero.model import Prediction, Support, build_model
+from delayzero.settings import ModelConfig
 
 ACTIONS = 6
 SHAPES = {"mlp": (5,), "conv": (10, 10, 4), "atari": (96, 96, 3)}

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from delayzero.planning import SearchConfig
+from delayzero.settings import SearchConfig
 
 from .runs import compiled
 from .toys import TableModel

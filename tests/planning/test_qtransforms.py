@@ -6,8 +6,8 @@ import mctx
 import numpy as np
 import pytest
 
-from delayzero.planning import SearchConfig
 from delayzero.planning.qtransforms import completed_by_mixed_value, filled_by_node_value
+from delayzero.settings import SearchConfig
 
 from .runs import compiled
 from .toys import TableModel

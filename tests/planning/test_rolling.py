@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from delayzero.agents.planning import PlanningAgent, temperature
-from delayzero.model import ModelConfig, build_model
-from delayzero.planning import Planner, SearchConfig, roll
+from delayzero.model import build_model
+from delayzero.planning import Planner, roll
+from delayzero.settings import ModelConfig, SearchConfig
 
 from ..training.small import stirred
 

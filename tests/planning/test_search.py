@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from delayzero.model import ModelConfig, build_model
-from delayzero.planning import SearchConfig
+from delayzero.model import build_model
+from delayzero.settings import ModelConfig, SearchConfig
 
 from .runs import compare, compiled, plain_search
 from .toys import HashModel, PlainHashModel

@@ -6,7 +6,8 @@ import mctx
 import numpy as np
 import pytest
 
-from delayzero.planning import Planner, SearchConfig
+from delayzero.planning import Planner
+from delayzero.settings import SearchConfig
 
 from .runs import QUICK
 from .toys import HashModel, TableModel

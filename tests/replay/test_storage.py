@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from delayzero.replay import (
-    ReplayConfig,
     Targets,
     Transitions,
     append,
@@ -13,6 +12,7 @@ from delayzero.replay import (
     cut_off,
     row_times,
 )
+from delayzero.settings import ReplayConfig
 
 from ..learning import oracle
 

@@ -13,13 +13,14 @@ import orbax.checkpoint as ocp
 from gymnasium import spaces
 
 from delayzero.envs.recording import ActionLog
+from delayzero.playing.environments import Environments, make_training_env
+from delayzero.playing.system import build_system
 from delayzero.replay import HostFrames
+from delayzero.runs.run_folder import RunFolder
+from delayzero.settings import compose
+from delayzero.spaces import Spaces
 from delayzero.training import loop
-from delayzero.training.environments import Environments
-from delayzero.training.presets import compose
 from delayzero.training.programs import Programs
-from delayzero.training.run_folder import RunFolder
-from delayzero.training.system import Spaces, build_system, make_training_env
 
 TINY = {"latent": 8, "width": 16, "memory": 8, "support": 10, "channels": 8, "head": 8}
 EVERY_ROUND = 1e-9

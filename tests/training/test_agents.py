@@ -7,17 +7,18 @@ import jax
 import numpy as np
 import pytest
 
-from delayzero.agents import AGENTS
 from delayzero.arguments import UsageError
 from delayzero.evaluation.episodes import Evaluator
 from delayzero.model import WorldModel
 from delayzero.planning import Planner
+from delayzero.playing.environments import Environments, make_training_env
+from delayzero.playing.system import build_system
 from delayzero.replay import create
+from delayzero.runs.weights import load_weights
+from delayzero.settings import AGENTS
+from delayzero.spaces import Spaces
 from delayzero.training import loop
 from delayzero.training.collector import Collector
-from delayzero.training.environments import Environments
-from delayzero.training.system import Spaces, build_system, make_training_env
-from delayzero.training.weights import load_weights
 
 from .small import (
     Crash,

@@ -82,8 +82,8 @@ def test_the_count_goes_on_where_it_was():
 
 
 def test_options_that_are_named_exist():
-    from delayzero.training.config import TrainConfig
-    from delayzero.training.options import _options
+    from delayzero.settings import TrainConfig
+    from delayzero.settings.options import _options
 
     known = set(_options(TrainConfig))
     words = " ".join([*(s.remedy for s in SYMPTOMS), collapse_warning(0.0, 4)])

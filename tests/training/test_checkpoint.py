@@ -12,12 +12,14 @@ import numpy as np
 import pytest
 
 from delayzero.cli import main
+from delayzero.playing.environments import make_training_env
+from delayzero.playing.system import build_system
 from delayzero.replay import arrays_of, create
+from delayzero.runs.checkpoint import Checkpoints, examples_of
+from delayzero.runs.run_folder import RunFolder
+from delayzero.runs.weights import load_weights
+from delayzero.spaces import Spaces
 from delayzero.training import loop
-from delayzero.training.checkpoint import Checkpoints, examples_of
-from delayzero.training.run_folder import RunFolder
-from delayzero.training.system import Spaces, build_system, make_training_env
-from delayzero.training.weights import load_weights
 
 from .small import NotCompiled, equal_trees, newest, small
 

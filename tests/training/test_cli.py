@@ -4,10 +4,10 @@ import sys
 import pytest
 
 from delayzero.cli import main
+from delayzero.runs.run_folder import RunFolder
+from delayzero.settings import PRESETS, compose
 from delayzero.training import loop
 from delayzero.training.loop import Outcome
-from delayzero.training.presets import PRESETS, compose
-from delayzero.training.run_folder import RunFolder
 
 
 @pytest.fixture

@@ -8,19 +8,15 @@ import jax
 import numpy as np
 import pytest
 
-from delayzero.agents.audit import MisalignedError
 from delayzero.envs.make import make_vector
+from delayzero.playing.audit import MisalignedError
+from delayzero.playing.environments import Environments, make_training_env
+from delayzero.playing.streams import STREAM_TRAINING_ENVS, run_seed
+from delayzero.playing.system import build_system
 from delayzero.replay import HostFrames, create
+from delayzero.spaces import Spaces
 from delayzero.training import collector as collector_module
 from delayzero.training.collector import Collector
-from delayzero.training.environments import Environments
-from delayzero.training.system import (
-    STREAM_TRAINING_ENVS,
-    Spaces,
-    build_system,
-    make_training_env,
-    run_seed,
-)
 
 from .small import small, stirred
 

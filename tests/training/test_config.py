@@ -4,12 +4,16 @@ from dataclasses import asdict, replace
 import pytest
 
 from delayzero.arguments import UsageError
-from delayzero.learning.config import LearnerConfig
-from delayzero.model import ModelConfig
-from delayzero.planning import SearchConfig
-from delayzero.replay import ReplayConfig
-from delayzero.training.config import TrainConfig, from_dict, with_former_defaults
-from delayzero.training.presets import PRESETS, compose
+from delayzero.settings import (
+    PRESETS,
+    LearnerConfig,
+    ModelConfig,
+    ReplayConfig,
+    SearchConfig,
+    TrainConfig,
+    compose,
+)
+from delayzero.settings.stored import from_dict, with_former_defaults
 
 from .small import small
 

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from delayzero.arguments import UsageError
+from delayzero.playing.system import build_system
+from delayzero.spaces import Spaces
 from delayzero.training.loop import train
-from delayzero.training.system import Spaces, build_system
 
 from .small import EVERY_ROUND, Crash, assert_same_runs, crash_after, small
 

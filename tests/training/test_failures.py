@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from delayzero.evaluation import episodes
+from delayzero.playing.environments import Environments
 from delayzero.training import loop
 from delayzero.training.collector import Collector
-from delayzero.training.environments import Environments
 from delayzero.training.learning import DivergedError
 from delayzero.training.loop import train
 

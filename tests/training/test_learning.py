@@ -8,11 +8,14 @@ import numpy as np
 import pytest
 
 from delayzero.envs.toys import one_hot
-from delayzero.learning.config import LearnerConfig, ReanalysisConfig
-from delayzero.model import ModelConfig
-from delayzero.planning import SearchConfig
-from delayzero.replay import ReplayConfig
-from delayzero.training.config import TrainConfig
+from delayzero.settings import (
+    LearnerConfig,
+    ModelConfig,
+    ReanalysisConfig,
+    ReplayConfig,
+    SearchConfig,
+    TrainConfig,
+)
 from delayzero.training.loop import train
 
 

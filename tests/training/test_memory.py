@@ -6,11 +6,13 @@ import pytest
 
 from delayzero.arguments import UsageError
 from delayzero.envs.recording import ActionLog
+from delayzero.playing.environments import make_training_env
+from delayzero.playing.system import build_system
+from delayzero.spaces import Spaces
 from delayzero.training import memory
 from delayzero.training.loop import train
 from delayzero.training.memory import allowed_bytes, check_fits, frame_bytes, frames_on_host
 from delayzero.training.programs import Programs
-from delayzero.training.system import Spaces, build_system, make_training_env
 
 from .small import small
 

@@ -17,8 +17,8 @@ import pytest
 from delayzero.arguments import UsageError
 from delayzero.cli import main
 from delayzero.replay import arrays_of
+from delayzero.runs.checkpoint import Checkpoints
 from delayzero.training import loop
-from delayzero.training.checkpoint import Checkpoints
 from delayzero.training.loop import train
 
 from .small import (

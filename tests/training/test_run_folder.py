@@ -8,10 +8,10 @@ import pytest
 
 from delayzero.arguments import UsageError
 from delayzero.cli import main
-from delayzero.training import run_folder
-from delayzero.training.config import TrainConfig
+from delayzero.runs import run_folder
+from delayzero.runs.run_folder import RunFolder, command_line
+from delayzero.settings import TrainConfig
 from delayzero.training.loop import train
-from delayzero.training.run_folder import RunFolder, command_line
 
 from .small import metrics_of, small
 
@@ -174,8 +174,8 @@ def test_the_versions_of_the_first_start_stay(tmp_path, monkeypatch):
 def test_two_processes_are_refused(tmp_path):
     code = (
         "import sys, pathlib\n"
-        "from delayzero.training.run_folder import RunFolder\n"
-        "from delayzero.training.config import TrainConfig\n"
+        "from delayzero.runs.run_folder import RunFolder\n"
+        "from delayzero.settings.run import TrainConfig\n"
         "run = RunFolder(pathlib.Path(sys.argv[1]))\n"
         "run.open(TrainConfig(), ['other'])\n"
         "print('open', flush=True)\n"

@@ -16,7 +16,7 @@ from pathlib import Path
 from delayzero.arguments import Parser, whole
 from delayzero.evaluation.compare.plan import Run
 from delayzero.evaluation.episodes import Evaluator
-from delayzero.training.weights import load_weights
+from delayzero.runs.weights import load_weights
 
 MODULE = "delayzero.evaluation.compare.by_delay"
 Scores = dict[str, list[float]]

@@ -8,7 +8,7 @@ from pathlib import Path
 from delayzero.arguments import Parser, whole
 from delayzero.evaluation.compare.plan import DELAYED_AGENTS, Plan, checked_agents, usual_laws
 from delayzero.evaluation.compare.run import compare
-from delayzero.training.run_folder import command_line
+from delayzero.runs.run_folder import command_line
 
 ABOUT = """Train every agent with every seed and the same budget, evaluate each under several
 delays, print a table and save pictures. The same command goes on where it was interrupted, and

@@ -8,7 +8,7 @@ from pathlib import Path
 from delayzero.arguments import Parser, whole
 from delayzero.evaluation.compare.plan import Plan
 from delayzero.evaluation.compare.run import compare
-from delayzero.training.run_folder import command_line
+from delayzero.runs.run_folder import command_line
 
 ABOUT = """Train four agents in CartPole, where actions take effect 0 to 5 steps late and the delay
 wanders: DEZ, which rolls its learned model through the actions under way, and three baselines. A

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from delayzero.agents.kinds import AGENTS
 from delayzero.delays.pictures import PALE, new_figure
 from delayzero.evaluation.compare.results import AgentResult, Estimate, mean_curve
 from delayzero.evaluation.panels import COLOURS, draw_prediction, dress, legend_beside
+from delayzero.settings import AGENTS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

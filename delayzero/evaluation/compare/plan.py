@@ -9,11 +9,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from delayzero.agents.kinds import AGENTS, AgentName
 from delayzero.arguments import UsageError
 from delayzero.delays import Constant, parse
-from delayzero.training.config import TrainConfig
-from delayzero.training.presets import compose
+from delayzero.settings import AGENTS, AgentName, TrainConfig, compose
 from delayzero.words import meant
 
 DELAYED_AGENTS: tuple[AgentName, ...] = ("dez", "oblivious-executed", "augmented", "delayed-q")

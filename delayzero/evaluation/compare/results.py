@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from delayzero.agents.kinds import AgentName
 from delayzero.evaluation.compare.by_delay import read_scores
 from delayzero.evaluation.compare.plan import Plan, Run
 from delayzero.evaluation.prediction import Curves
 from delayzero.evaluation.statistics import bootstrap_interval, iqm
-from delayzero.training.curves import read_curve
+from delayzero.runs.curves import read_curve
+from delayzero.settings import AgentName
 
 Points = list[tuple[int, float]]
 """Pairs of interactions and score."""

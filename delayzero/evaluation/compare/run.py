@@ -9,7 +9,6 @@ from typing import Any
 
 import jax
 
-from delayzero.agents.kinds import AgentName
 from delayzero.arguments import UsageError
 from delayzero.delays import parse
 from delayzero.evaluation.compare.by_delay import read_scores, words_for
@@ -19,10 +18,12 @@ from delayzero.evaluation.compare.processes import Command, environment, run_sid
 from delayzero.evaluation.compare.results import AgentResult, read_agent, read_result
 from delayzero.evaluation.compare.tables import delay_table, outcome, table
 from delayzero.extras import MissingExtraError
+from delayzero.playing.environments import make_training_env
+from delayzero.playing.system import build_system
 from delayzero.progress import progress
-from delayzero.training.config import TrainConfig
-from delayzero.training.run_folder import FREE_FIELDS, RunFolder, commit
-from delayzero.training.system import Spaces, build_system, make_training_env
+from delayzero.runs.run_folder import FREE_FIELDS, RunFolder, commit
+from delayzero.settings import AgentName, TrainConfig
+from delayzero.spaces import Spaces
 
 _TAIL = 1 << 16
 """Bytes at the end of a log of metrics that surely hold a whole line."""

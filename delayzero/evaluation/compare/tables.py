@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from delayzero.agents.kinds import AGENTS
 from delayzero.evaluation.compare.results import AgentResult, Estimate
+from delayzero.settings import AGENTS
 
 OURS = "dez"
 ENOUGH_SEEDS = 5

@@ -9,7 +9,7 @@ from delayzero.arguments import Parser, UsageError
 from delayzero.evaluation.paper.page import results_page
 from delayzero.evaluation.paper.pictures import results_picture
 from delayzero.evaluation.paper.records import read_records, write_record
-from delayzero.training.files import write_whole
+from delayzero.files import write_whole
 
 RECORDS = Path("results/atari")
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from delayzero.arguments import UsageError
 from delayzero.envs.atari import rom, title
-from delayzero.training.curves import read_curve
-from delayzero.training.files import file_name, read_json, read_lines, write_json
-from delayzero.training.run_folder import FREE_FIELDS
+from delayzero.files import file_name, read_json, read_lines, write_json
+from delayzero.runs.curves import read_curve
+from delayzero.runs.run_folder import FREE_FIELDS
 
 KEYS = (
     *("game", "delay", "agent", "seed", "interactions", "updates", "wall_seconds"),

@@ -7,10 +7,12 @@ from delayzero.evaluation.compare import by_delay
 from delayzero.evaluation.compare.by_delay import main, read_scores
 from delayzero.evaluation.compare.plan import Plan
 from delayzero.evaluation.episodes import Evaluator
-from delayzero.training.checkpoint import Checkpoints
-from delayzero.training.run_folder import RunFolder
-from delayzero.training.system import Spaces, build_system, make_training_env
-from delayzero.training.weights import load_weights
+from delayzero.playing.environments import make_training_env
+from delayzero.playing.system import build_system
+from delayzero.runs.checkpoint import Checkpoints
+from delayzero.runs.run_folder import RunFolder
+from delayzero.runs.weights import load_weights
+from delayzero.spaces import Spaces
 
 from ...training.small import small
 

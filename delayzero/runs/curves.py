@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from delayzero.arguments import Parser, UsageError
 from delayzero.delays.pictures import GREY, INK, new_figure
-from delayzero.training.files import read_json, read_lines
+from delayzero.files import read_json, read_lines
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

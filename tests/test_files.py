@@ -3,8 +3,8 @@ import os
 import pytest
 
 from delayzero.arguments import UsageError
-from delayzero.training.curves import read_curve
-from delayzero.training.files import read_json, read_lines, write_json, write_whole
+from delayzero.files import read_json, read_lines, write_json, write_whole
+from delayzero.runs.curves import read_curve
 
 
 def test_a_crash_while_writing_leaves_the_old_file(tmp_path, monkeypatch):

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from delayzero.arguments import UsageError
-from delayzero.learning.config import LearnerConfig, ReanalysisConfig
-from delayzero.training.config import TrainConfig
+from delayzero.settings.learning import LearnerConfig, ReanalysisConfig
+from delayzero.settings.run import TrainConfig
 from delayzero.words import meant
 
 Preset = Callable[[TrainConfig], TrainConfig]

@@ -7,53 +7,20 @@ from dataclasses import dataclass
 from typing import Any
 
 import gymnasium as gym
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from delayzero.agents import (
-    AGENTS,
-    Agent,
-    AgentKind,
-    DelayedQAgent,
-    PlanningAgent,
-    Player,
-    RandomAgent,
-)
+from delayzero.agents import Agent, DelayedQAgent, PlanningAgent, RandomAgent
 from delayzero.arguments import UsageError
 from delayzero.delays import DelayedExecutionVector
-from delayzero.envs.atari import Atari
-from delayzero.envs.foresight import ForeseeingAtari
-from delayzero.envs.make import check_supported, make_vector
 from delayzero.learning import AnyLearner, Learner, LearnerState, QLearner
 from delayzero.model import AtariQModel, QModel, build_model, image_q_model, vector_q_model
-from delayzero.model.build import LARGE
 from delayzero.planning import Planner
-from delayzero.training.config import TrainConfig
-
-
-@dataclass(frozen=True)
-class Spaces:
-    """What an environment shows and takes."""
-
-    shape: tuple[int, ...]
-    """Of one observation."""
-    dtype: np.dtype[Any]
-    """Of one observation."""
-    num_actions: int
-    shares: bool = True
-    """Whether the numbers of an observation are in [0, 1]; of uint8, when divided by 255."""
-
-    @classmethod
-    def of(cls, env: gym.vector.VectorEnv[Any, Any, Any]) -> Spaces:
-        """Those of a vector environment."""
-        seen, taken = env.single_observation_space, env.single_action_space
-        assert isinstance(seen, gym.spaces.Box)
-        assert isinstance(taken, gym.spaces.Discrete)
-        dtype = np.dtype(np.float32) if seen.dtype == np.float64 else seen.dtype
-        shares = seen.dtype == np.uint8 or bool(seen.low.min() >= 0 and seen.high.max() <= 1)
-        return cls(tuple(seen.shape), np.dtype(dtype), int(taken.n), shares)
+from delayzero.playing import Player
+from delayzero.settings import AGENTS, AgentKind, TrainConfig
+from delayzero.settings.model import LARGE
+from delayzero.spaces import Spaces
 
 
 @dataclass(frozen=True)
@@ -139,30 +106,6 @@ class System:
         )
 
 
-def make_training_env(config: TrainConfig) -> gym.vector.VectorEnv[Any, Any, Any]:
-    """The environments of a run, without delay."""
-    env = make_env(config, config.envs, training=True, max_steps=config.max_steps)
-    check_supported(env)
-    return env
-
-
-def make_env(
-    config: TrainConfig, count: int, *, training: bool, max_steps: int | None
-) -> gym.vector.VectorEnv[Any, Any, Any]:
-    """Environments that a run's agent can play: some agents need those that foresee."""
-    env = make_vector(config.env, count, training=training, max_steps=max_steps)
-    if isinstance(env, Atari) and not AGENTS[config.agent].searches:
-        return ForeseeingAtari(env)
-    return env
-
-
-def delayed(
-    env: gym.vector.VectorEnv[Any, Any, Any], law: str | None
-) -> gym.vector.VectorEnv[Any, Any, Any]:
-    """The environments under a delay law; themselves without one."""
-    return env if law is None else DelayedExecutionVector(env, law)
-
-
 def build_system(config: TrainConfig, spaces: Spaces) -> System:
     """Build the model, the agent and the learner of a run.
 
@@ -241,21 +184,3 @@ def _augments(config: TrainConfig, spaces: Spaces) -> bool:
             f"{spaces.shape}; type --learner.augment False"
         )
     return pixels if config.learner.augment is None else config.learner.augment
-
-
-def run_key(seed: int, stream: int) -> Array:
-    """The random key of one of a run's streams."""
-    return jax.random.fold_in(jax.random.key(seed), stream)
-
-
-def run_seed(seed: int, stream: int, *counts: int) -> int:
-    """The seed of a vector environment, which gives its environments this one and the next ones.
-
-    Far apart for neighbouring seeds of runs, so that no two runs play the same episodes.
-    """
-    return int(np.random.SeedSequence([seed, stream, *counts]).generate_state(1)[0] >> 1)
-
-
-STREAM_WEIGHTS, STREAM_ACTING, STREAM_LEARNING, STREAM_SWEEPS, STREAM_EVALUATION = range(5)
-STREAM_NEWEST, STREAM_TRAINING_ENVS, STREAM_EVALUATION_ENVS = range(5, 8)
-STREAM_PREDICTION_ENVS, STREAM_PREDICTION, STREAM_HEALTH = range(8, 11)

@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from delayzero.agents.player import Step
+from delayzero.playing.player import Step
 from delayzero.replay import Decisions, Transitions
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from delayzero.arguments import UsageError
 
@@ -63,3 +66,14 @@ def read_lines(path: Path, remedy: str) -> list[dict[str, Any]]:
         return [json.loads(line) for line in whole]
     except ValueError:
         raise UsageError(f"{path} is damaged; {remedy}") from None
+
+
+def plain(value: Any) -> Any:
+    """Numbers and lists of numbers that JSON knows."""
+    if isinstance(value, (str, bool)) or value is None:
+        return value
+    array = np.asarray(value)
+    if array.ndim == 0:
+        number = array.item()
+        return number if isinstance(number, int) or math.isfinite(number) else str(number)
+    return [plain(entry) for entry in array]

@@ -6,12 +6,12 @@ import dataclasses
 import typing
 from collections.abc import Iterator, Sequence
 
-from delayzero.agents.kinds import AGENTS, AgentKind, AgentName
 from delayzero.arguments import UsageError
 from delayzero.bounds import option
 from delayzero.extras import require
-from delayzero.training.config import TrainConfig
-from delayzero.training.presets import PRESETS, compose
+from delayzero.settings.agents import AGENTS, AgentKind, AgentName
+from delayzero.settings.presets import PRESETS, compose
+from delayzero.settings.run import TrainConfig
 from delayzero.words import meant
 
 HELP = ("-h", "--help")

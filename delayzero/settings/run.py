@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
-import types
-import typing
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, TypeVar
 
-from delayzero.agents.kinds import AGENTS, AgentName
-from delayzero.arguments import UsageError
 from delayzero.bounds import COUNT, LARGEST, NOT_NEGATIVE, POSITIVE, Bounds, check_numbers
 from delayzero.delays import parse
-from delayzero.learning.config import LearnerConfig, QConfig, ReanalysisConfig
-from delayzero.model import ModelConfig
-from delayzero.planning import SearchConfig
-from delayzero.replay import ReplayConfig
-from delayzero.training.files import file_name
+from delayzero.files import file_name
+from delayzero.settings.agents import AGENTS, AgentName
+from delayzero.settings.learning import LearnerConfig, QConfig, ReanalysisConfig
+from delayzero.settings.model import ModelConfig
+from delayzero.settings.replay import ReplayConfig
+from delayzero.settings.search import SearchConfig
 from delayzero.words import meant
-
-Config = TypeVar("Config")
 
 BOUNDS = {
     COUNT: (
@@ -189,46 +181,3 @@ class TrainConfig:
         name = file_name(*words)
         label = f"-{self.label}" if self.label else ""
         return self.folder or f"runs/{name}-seed{self.seed}{label}"
-
-
-def from_dict(kind: type[Config], values: Mapping[str, Any], path: str = "") -> Config:
-    """A configuration from what ``dataclasses.asdict`` made of one.
-
-    Raises:
-        UsageError: A key is unknown; the message names the nearest one.
-    """
-    hints = typing.get_type_hints(kind)
-    known = {f.name for f in dataclasses.fields(kind)}  # type: ignore[arg-type]
-    for key in values:
-        if key not in known:
-            guess = meant(key, known)
-            hint = f"; did you mean '{path}{guess}'?" if guess else ""
-            raise UsageError(f"'{path}{key}' is no setting of a run{hint}")
-    nested = {
-        key: from_dict(hints[key], value, f"{path}{key}.")
-        if isinstance(value, Mapping) and not isinstance(hints[key], types.UnionType)
-        else value
-        for key, value in values.items()
-    }
-    return kind(**nested)
-
-
-def with_former_defaults(values: Mapping[str, Any]) -> dict[str, Any]:
-    """What a run was, if its settings were written before some of today's existed.
-
-    Args:
-        values: What ``dataclasses.asdict`` made of a configuration, by this version or an older.
-    """
-    model = values.get("model")
-    kind = model.get("kind", "auto") if isinstance(model, Mapping) else "auto"
-    large = str(values.get("env", "")).lower().startswith("atari:")  # what auto took for Atari's
-    planes = kind == "atari" or (kind == "auto" and large)
-    former: dict[str, dict[str, Any]] = {
-        "model": {"action_code": "plane" if planes else "one_hot"},
-        "replay": {"weights": "relative", "final_correction": 1.0},
-    }
-    changed = dict(values)
-    for section, settings in former.items():
-        if isinstance(values.get(section, {}), Mapping):
-            changed[section] = {**settings, **values.get(section, {})}
-    return changed

@@ -1,6 +1,6 @@
 import pytest
 
-from delayzero.planning import SearchConfig
+from delayzero.settings import SearchConfig
 
 
 @pytest.mark.parametrize(

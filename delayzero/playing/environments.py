@@ -12,10 +12,35 @@ from numpy.typing import NDArray
 
 from delayzero.delays import DelayedExecutionVector
 from delayzero.envs.atari import Atari
+from delayzero.envs.foresight import ForeseeingAtari
+from delayzero.envs.make import check_supported, make_vector
 from delayzero.envs.recording import ActionLog
-from delayzero.training.config import TrainConfig
-from delayzero.training.metrics import plain
-from delayzero.training.system import delayed, make_training_env
+from delayzero.files import plain
+from delayzero.settings import AGENTS, TrainConfig
+
+
+def make_training_env(config: TrainConfig) -> gym.vector.VectorEnv[Any, Any, Any]:
+    """The environments of a run, without delay."""
+    env = make_env(config, config.envs, training=True, max_steps=config.max_steps)
+    check_supported(env)
+    return env
+
+
+def make_env(
+    config: TrainConfig, count: int, *, training: bool, max_steps: int | None
+) -> gym.vector.VectorEnv[Any, Any, Any]:
+    """Environments that a run's agent can play: some agents need those that foresee."""
+    env = make_vector(config.env, count, training=training, max_steps=max_steps)
+    if isinstance(env, Atari) and not AGENTS[config.agent].searches:
+        return ForeseeingAtari(env)
+    return env
+
+
+def delayed(
+    env: gym.vector.VectorEnv[Any, Any, Any], law: str | None
+) -> gym.vector.VectorEnv[Any, Any, Any]:
+    """The environments under a delay law; themselves without one."""
+    return env if law is None else DelayedExecutionVector(env, law)
 
 
 class Environments:

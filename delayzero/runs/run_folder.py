@@ -19,9 +19,10 @@ import jax
 
 from delayzero import __version__
 from delayzero.arguments import UsageError
+from delayzero.files import read_json, read_lines, write_json
 from delayzero.model.build import computed_in
-from delayzero.training.config import TrainConfig, from_dict, with_former_defaults
-from delayzero.training.files import read_json, read_lines, write_json
+from delayzero.settings import TrainConfig
+from delayzero.settings.stored import from_dict, with_former_defaults
 
 PACKAGES = ("numpy", "gymnasium", "jax", "jaxlib", "flax", "optax", "mctx", "ale-py", "minatar")
 FREE_FIELDS = ("folder", "label", "log_every", "checkpoint_minutes", "memory")
