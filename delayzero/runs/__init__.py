@@ -1,0 +1,1 @@
+"""Runs on disk: folders, checkpoints, weights and curves."""
