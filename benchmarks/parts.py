@@ -55,7 +55,8 @@ def filled_replay(system: System, rows: int) -> Replay:
         frames = jax.random.randint(jax.random.key(0), shape, 0, 255, jnp.uint8)
     else:
         frames = jax.random.normal(jax.random.key(0), shape, jnp.float32)
-    empty = create(rows, envs, spaces.shape, spaces.dtype, spaces.num_actions)
+    stack = system.config.stack
+    empty = create(rows, envs, spaces.shape, spaces.dtype, spaces.num_actions, stack=stack)
     replay: Replay = jax.jit(append)(empty, frames, transitions, targets)
     return replay
 

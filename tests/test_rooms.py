@@ -15,8 +15,6 @@ TOOLS = ("arguments", "bounds", "extras", "files", "progress", "spaces", "words"
 FRONT = ("__init__", "__main__", "cli")
 """What users start; may import anything."""
 WITHOUT_JAX = ("delays", "tabular", "envs", "settings")
-NOT_YET = {("evaluation/prediction.py", "training")}
-"""The correction to executed actions is still a part of training."""
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
 
@@ -50,7 +48,6 @@ def test_a_module_imports_nothing_from_below_its_room(path):
         return
     above = ROOMS[: ROOMS.index(room) + 1] if room in ROOMS else ()
     wrong = {other for other in rooms_of(path) if other not in (*above, *TOOLS)}
-    wrong -= {other for module, other in NOT_YET if module == name}
     assert not wrong, f"{name} is in {room} and imports {sorted(wrong)}"
 
 

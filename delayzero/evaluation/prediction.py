@@ -36,7 +36,6 @@ from delayzero.replay import (
     row_times,
     stacked_frames,
 )
-from delayzero.training.collector import rows_of
 
 POSITIONS = 512
 """Positions from which the model is rolled."""
@@ -87,7 +86,6 @@ class Quality(NamedTuple):
 
 def foresight(
     model: WorldModel,
-    stack: int,
     horizon: int,
     positions: int,
     variables: Any,
@@ -98,7 +96,6 @@ def foresight(
 
     Args:
         model: The world model.
-        stack: Frames in an observation.
         horizon: H, the most steps.
         positions: How many are drawn, uniformly from those with ``horizon`` rows behind them;
             where there is none, none counts.
@@ -106,7 +103,7 @@ def foresight(
         replay: What happened.
         key: A random key.
     """
-    usable = can_be_sampled(replay, horizon, stack)
+    usable = can_be_sampled(replay, horizon)
     slots, envs = draw_uniformly(key, usable, positions)
     times, start = row_times(replay)[slots], replay.start[slots, envs]
     happened = replay.transitions
@@ -114,7 +111,7 @@ def foresight(
 
     def seen(k: Array) -> Array:
         """The latents of what was seen k steps later."""
-        frames = stacked_frames(replay, times + k, envs, start, stack)
+        frames = stacked_frames(replay, times + k, envs, start)
         queue = queues_at(replay, (slots + k) % replay.rows, envs)
         return model.bind(variables).represent(frames, queue)
 
@@ -146,8 +143,8 @@ def horizon_of(system: System) -> int:
 
 def foresight_program(system: System) -> Callable[[Any, Replay, Array], Quality]:
     """:func:`foresight` of a system's model, compiled: ``(variables, replay, key)``."""
-    model, stack = system.planner.model, system.config.stack
-    return jax.jit(functools.partial(foresight, model, stack, horizon_of(system), POSITIONS))
+    model, horizon = system.planner.model, horizon_of(system)
+    return jax.jit(functools.partial(foresight, model, horizon, POSITIONS))
 
 
 def measure_foresight(system: System, variables: Any, seed: int) -> Curves:
@@ -164,10 +161,18 @@ def measure_foresight(system: System, variables: Any, seed: int) -> Curves:
     env = delayed(make_vector(config.env, ENVS, training=False), config.law)
     player = system.player(env, run_key(seed, STREAM_EVALUATION), explore=False)
     player.begin(run_seed(seed, STREAM_PREDICTION_ENVS))
-    replay = create(rows, ENVS, spaces.shape, spaces.dtype, spaces.num_actions, queue=system.queue)
+    replay = create(
+        rows,
+        ENVS,
+        spaces.shape,
+        spaces.dtype,
+        spaces.num_actions,
+        stack=config.stack,
+        queue=system.queue,
+    )
     played = [player.step(variables)[0] for _ in range(rows)]
     env.close()
-    happened, decisions = rows_of(system, played)
+    happened, decisions = system.rows_of(played)
     unused = jax.tree.map(lambda field: field[:rows], replay.targets)
     frames = np.stack([step.observation for step in played])
     replay = append(replay, jnp.asarray(frames), happened, unused, decisions)

@@ -56,7 +56,6 @@ def assemble(
     compared: Array,
     config: LearnerConfig,
     *,
-    stack: int,
     discount: float,
     updates: Array,
 ) -> Batch:
@@ -68,7 +67,6 @@ def assemble(
         targets: Policies and values of their windows, stored or searched anew, ``[B, W, ...]``.
         compared: See :class:`Batch`.
         config: The learner's.
-        stack: Frames in an observation.
         discount: Of the problem.
         updates: Updates made so far, ``[]``.
     """
@@ -94,8 +92,8 @@ def assemble(
         old = (age > config.mixed_value_age) & (updates >= config.mixed_value_after)
         value = jnp.where(old[:, None] & alive, targets.search_value[:, : unroll + 1], value)
     return Batch(
-        observation=stacked_frames(replay, sample.times, sample.envs, start, stack),
-        following=stacked_frames(replay, reached, sample.envs[:, None], start[:, None], stack),
+        observation=stacked_frames(replay, sample.times, sample.envs, start),
+        following=stacked_frames(replay, reached, sample.envs[:, None], start[:, None]),
         compared=compared,
         action=happened.action[:, :unroll],
         policy=targets.policy[:, : unroll + 1],

@@ -54,7 +54,7 @@ def measure_health(learner: Learner, state: LearnerState, replay: Replay, key: A
     variables, updates = state.variables, state.updates
     count = learner.config.batch_size
     rows_key, rewarded_key, other_key = jax.random.split(key, 3)
-    usable = can_be_sampled(replay, learner.window, learner.stack)
+    usable = can_be_sampled(replay, learner.window)
     batch = _batch_of(learner, replay, *draw_uniformly(rows_key, usable, count), updates)
     predicted = _predict(learner, variables, batch, batch.action)
     others = jax.random.permutation(other_key, batch.action)
@@ -118,7 +118,6 @@ def _batch_of(learner: Learner, replay: Replay, slots: Array, envs: Array, updat
         window_targets(replay, sample, learner.config.window),
         jnp.full((slots.shape[0], 1), learner.config.unroll - 1, jnp.int32),
         learner.config,
-        stack=learner.stack,
         discount=learner.planner.discount,
         updates=updates,
     )

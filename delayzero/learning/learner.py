@@ -141,7 +141,6 @@ def sample_batch(
     batch_size: int,
     *,
     ahead: int,
-    stack: int,
     progress: Array,
 ) -> Sample:
     """Draw rows as a run does, with the correction of priorities that its progress asks for.
@@ -152,7 +151,6 @@ def sample_batch(
         config: How to sample.
         batch_size: How many rows.
         ahead: Rows that a sample needs behind its own.
-        stack: Frames in an observation.
         progress: The share of all updates that is done, ``[]``.
     """
     begin, end = config.priority_correction, config.final_correction
@@ -162,7 +160,6 @@ def sample_batch(
         key,
         batch_size,
         ahead=ahead,
-        stack=stack,
         exponent=config.priority_exponent,
         correction=begin + (end - begin) * jnp.minimum(progress, 1.0),
         weights=config.weights,

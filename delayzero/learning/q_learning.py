@@ -92,7 +92,6 @@ class QLearner:
         config: What an update is.
         replay: How to sample.
         batch_size: Transitions in a batch.
-        stack: Frames in an observation.
         discount: Of rewards.
         total_updates: Of the whole run, for schedules.
     """
@@ -101,7 +100,6 @@ class QLearner:
     config: QConfig
     replay: ReplayConfig
     batch_size: int
-    stack: int
     discount: float
     total_updates: int
 
@@ -136,12 +134,11 @@ class QLearner:
             self.replay,
             self.batch_size,
             ahead=self.window,
-            stack=self.stack,
             progress=state.updates / self.total_updates,
         )
         slots, envs = chosen.times % replay.rows, chosen.envs
         start = replay.start[slots, envs]
-        frames = stacked_frames(replay, chosen.times + 1, envs, start, self.stack + 1)
+        frames = stacked_frames(replay, chosen.times + 1, envs, start, replay.stack + 1)
         happened = jax.tree.map(lambda field: field[slots, envs], replay.transitions)
         batch = QBatch(
             observation=frames[:, :-1],

@@ -13,9 +13,8 @@ from delayzero.replay import (
     Replay,
     Sample,
     Targets,
+    observations_at,
     queues_at,
-    row_times,
-    stacked_frames,
     window_slots,
 )
 from delayzero.settings import LearnerConfig
@@ -36,7 +35,6 @@ def sweep(
     count: Array,
     *,
     roots: int,
-    stack: int,
     updates: Array,
 ) -> tuple[Replay, Array]:
     """Search ``count`` chunks of ``roots`` stored positions, in their order in the ring.
@@ -49,7 +47,6 @@ def sweep(
         position: Where the last sweep stopped, ``[]``.
         count: How many chunks, ``[]``.
         roots: Positions in a chunk.
-        stack: Frames in an observation.
         updates: That the variables have had, ``[]``.
 
     Returns:
@@ -68,7 +65,6 @@ def sweep(
             replay,
             slots,
             envs,
-            stack=stack,
             updates=updates,
         )
         return _put(targets, slots, envs, new), (position + roots) % stored
@@ -84,7 +80,6 @@ def with_newest_searched(
     replay: Replay,
     count: int,
     *,
-    stack: int,
     updates: Array,
 ) -> Replay:
     """The replay with targets for its newest ``count`` rows, searched at what was really seen.
@@ -92,7 +87,7 @@ def with_newest_searched(
     For agents whose own searches were about other states, those that their decisions would meet.
     """
     slots, envs = newest_places(replay, count)
-    new = searched(planner, variables, key, replay, slots, envs, stack=stack, updates=updates)
+    new = searched(planner, variables, key, replay, slots, envs, updates=updates)
     return replay._replace(targets=_put(replay.targets, slots, envs, new))
 
 
@@ -111,12 +106,10 @@ def searched(
     slots: Array,
     envs: Array,
     *,
-    stack: int,
     updates: Array,
 ) -> Targets:
     """What a search finds at stored positions, ``[B, ...]``."""
-    times = row_times(replay)[slots]
-    observation = stacked_frames(replay, times, envs, replay.start[slots, envs], stack)
+    observation = observations_at(replay, slots, envs)
     model = planner.model.bind(variables)
     latent = model.represent(observation, queues_at(replay, slots, envs))
     return targets_of(planner.search(variables, key, latent, explore=True), updates)
@@ -130,7 +123,6 @@ def searched_windows(
     sample: Sample,
     config: LearnerConfig,
     *,
-    stack: int,
     updates: Array,
 ) -> Targets:
     """Policies and values of sampled windows, searched now, ``[B, W, ...]``.
@@ -141,8 +133,7 @@ def searched_windows(
     window = config.window
     slots, envs = window_slots(replay, sample, window)
     batch, width = slots.shape
-    times = sample.times[:, None] + jnp.arange(width, dtype=jnp.int32)
-    observation = stacked_frames(replay, times, envs, replay.start[slots, envs], stack)
+    observation = observations_at(replay, slots, envs)
     model = planner.model.bind(variables)
     queue = queues_at(replay, slots, envs).reshape(batch * width, -1)
     latent = model.represent(observation.reshape(batch * width, *observation.shape[2:]), queue)

@@ -43,7 +43,6 @@ class Learner:
         config: What an update is.
         reanalysis: Where targets come from.
         replay: How to sample.
-        stack: Frames in an observation.
         total_updates: Of the whole run, for schedules.
         augment: Whether to augment images.
     """
@@ -52,7 +51,6 @@ class Learner:
     config: LearnerConfig
     reanalysis: ReanalysisConfig
     replay: ReplayConfig
-    stack: int
     total_updates: int
     augment: bool
 
@@ -93,7 +91,6 @@ class Learner:
             self.replay,
             self.config.batch_size,
             ahead=self.window,
-            stack=self.stack,
             progress=state.updates / self.total_updates,
         )
         if self.reanalysis.mode == "batch":
@@ -104,7 +101,6 @@ class Learner:
                 replay,
                 chosen,
                 self.config,
-                stack=self.stack,
                 updates=self.target_updates(state),
             )
         else:
@@ -115,7 +111,6 @@ class Learner:
             targets,
             self.compared(_stream(key, state, COMPARED)),
             self.config,
-            stack=self.stack,
             discount=self.planner.discount,
             updates=state.updates,
         )

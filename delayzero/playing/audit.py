@@ -8,8 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from delayzero.playing.player import Step
-from delayzero.replay import Decisions, Transitions
+from delayzero.replay import Decisions, Step, Transitions
 
 
 class MisalignedError(AssertionError):

@@ -18,7 +18,7 @@ from delayzero.agents.acting import Agent, act, first_stack, plan_first_queue
 from delayzero.delays import DelayedExecutionVector
 from delayzero.envs.foresight import foresight_of
 from delayzero.envs.recording import StepOutcome
-from delayzero.planning import SearchResult
+from delayzero.replay import Step
 
 Mask = NDArray[np.bool_]
 FOR_QUEUES = 2**32 - 1
@@ -36,32 +36,6 @@ class Ending(NamedTuple):
     """Its steps."""
     truncated: bool
     """Whether it was cut off."""
-
-
-class Step(NamedTuple):
-    """One step of ``N`` environments: what was seen, decided, executed, and what came of it."""
-
-    observation: NDArray[Any]
-    first: Mask
-    """Episodes that begin with this observation."""
-    final: Mask
-    """Episodes that have ended with this observation: nothing is executed."""
-    queue: NDArray[np.int32]
-    """The actions under way, ``[N, M]``, then the number of actions where there are none."""
-    delay: NDArray[np.int32]
-    """z_t."""
-    found: SearchResult
-    """What the agent found; its action is the decision."""
-    decided: NDArray[np.int32]
-    executed: NDArray[np.int32]
-    decision_time: NDArray[np.int32]
-    """tau_t; negative for actions of the first queue."""
-    reward: NDArray[Any]
-    terminated: Mask
-    truncated: Mask
-    life_lost: Mask
-    planned: NDArray[np.int32] | None
-    """The first queues of the episodes that begin here, ``[N, M]``; None if none does."""
 
 
 class Player:

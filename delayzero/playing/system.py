@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,7 @@ from delayzero.learning import AnyLearner, Learner, LearnerState, QLearner
 from delayzero.model import AtariQModel, QModel, build_model, image_q_model, vector_q_model
 from delayzero.planning import Planner
 from delayzero.playing import Player
+from delayzero.replay import Decisions, Step, Transitions, rows_of
 from delayzero.settings import AGENTS, AgentKind, TrainConfig
 from delayzero.settings.model import LARGE
 from delayzero.spaces import Spaces
@@ -79,6 +81,15 @@ class System:
         stack = jnp.zeros((1, self.config.stack, *self.spaces.shape), self.spaces.dtype)
         return self.learner.init(key, stack, jnp.zeros((1, self.queue), jnp.int32))
 
+    def rows_of(self, steps: Sequence[Step]) -> tuple[Transitions, Decisions]:
+        """What the replay keeps of steps of this run's agent, ``[T, N, ...]``."""
+        return rows_of(
+            steps,
+            action=self.kind.logs,
+            clip_rewards=self.config.clip_rewards,
+            keep_queue=self.queue > 0,
+        )
+
     def player(
         self, env: gym.vector.VectorEnv[Any, Any, Any], key: Array, *, explore: bool
     ) -> Player:
@@ -128,7 +139,6 @@ def build_system(config: TrainConfig, spaces: Spaces) -> System:
         config=config.learner,
         reanalysis=config.reanalysis,
         replay=config.replay,
-        stack=config.stack,
         total_updates=max(1, config.total_updates),
         augment=_augments(config, spaces),
     )
@@ -146,7 +156,6 @@ def _delayed_q(config: TrainConfig, spaces: Spaces) -> System:
         config=config.q,
         replay=config.replay,
         batch_size=config.learner.batch_size,
-        stack=config.stack,
         discount=config.q.discount or config.discount,
         total_updates=max(1, config.total_updates),
     )

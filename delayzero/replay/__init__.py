@@ -8,8 +8,11 @@ from delayzero.replay.sampling import (
     window_slots,
     with_priorities,
 )
+from delayzero.replay.steps import Step, rows_of
 from delayzero.replay.storage import (
+    Arrays,
     Decisions,
+    Layout,
     Replay,
     Targets,
     Transitions,
@@ -18,6 +21,7 @@ from delayzero.replay.storage import (
     can_be_sampled,
     create,
     cut_off,
+    observations_at,
     queues_at,
     release,
     row_times,
@@ -26,11 +30,14 @@ from delayzero.replay.storage import (
 )
 
 __all__ = [
+    "Arrays",
     "Decisions",
     "FrameWriter",
     "HostFrames",
+    "Layout",
     "Replay",
     "Sample",
+    "Step",
     "Targets",
     "Transitions",
     "append",
@@ -39,9 +46,11 @@ __all__ = [
     "create",
     "cut_off",
     "draw_uniformly",
+    "observations_at",
     "queues_at",
     "release",
     "row_times",
+    "rows_of",
     "sample",
     "stacked_frames",
     "window_slots",

@@ -32,7 +32,6 @@ def sample(
     batch_size: int,
     *,
     ahead: int,
-    stack: int,
     exponent: float,
     correction: Array | float,
     weights: WeightKind = "truncated",
@@ -47,12 +46,11 @@ def sample(
         key: A random key.
         batch_size: How many; at least so many rows must be eligible.
         ahead: Rows that a sample needs behind its own.
-        stack: Frames in a stack.
         exponent: Alpha: probabilities p are priorities to this power; 0 is uniform.
         correction: Beta of the weights (n p)^-beta, for n eligible rows.
         weights: See :attr:`~delayzero.settings.ReplayConfig.weights`.
     """
-    eligible = can_be_sampled(replay, ahead, stack).ravel()
+    eligible = can_be_sampled(replay, ahead).ravel()
     priority = jnp.clip(replay.priority.ravel(), *PRIORITIES)
     logits = jnp.where(eligible, exponent * jnp.log(priority), -jnp.inf)
     noise = jax.random.gumbel(key, logits.shape)

@@ -13,6 +13,7 @@ call.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax
@@ -68,6 +69,15 @@ class Targets(NamedTuple):
     """The number of updates that the weights of this search had had, ``[..., N]``."""
 
 
+@jax.tree_util.register_static
+@dataclass(frozen=True)
+class Layout:
+    """What is fixed about a replay; static under jit."""
+
+    stack: int = 1
+    """Frames in an observation."""
+
+
 class Replay(NamedTuple):
     """The whole replay; ``R`` slots of ``N`` environments."""
 
@@ -82,6 +92,7 @@ class Replay(NamedTuple):
     """``[R, N]``."""
     length: Array
     """Rows ever appended, ``[]``."""
+    layout: Layout = Layout()
 
     @property
     def rows(self) -> int:
@@ -93,6 +104,24 @@ class Replay(NamedTuple):
         """The number of environments N."""
         return int(self.priority.shape[1])
 
+    @property
+    def stack(self) -> int:
+        """Frames in an observation."""
+        return self.layout.stack
+
+
+class Arrays(NamedTuple):
+    """The arrays of a replay, as they are saved."""
+
+    frames: Any
+    """``()`` where they are left out."""
+    transitions: Transitions
+    decisions: Decisions
+    targets: Targets
+    start: Any
+    priority: Any
+    length: Any
+
 
 def create(
     rows: int,
@@ -101,6 +130,7 @@ def create(
     dtype: Any,
     num_actions: int,
     *,
+    stack: int = 1,
     queue: int = 0,
     host_frames: bool = False,
 ) -> Replay:
@@ -112,6 +142,7 @@ def create(
         shape: Of one observation.
         dtype: Of one observation.
         num_actions: Of the policy.
+        stack: Frames in an observation.
         queue: The length of the queues that the agent sees.
         host_frames: Keep the frames in the host's memory.
     """
@@ -144,6 +175,7 @@ def create(
         start=counts(),
         priority=jnp.ones(grid, jnp.float32),
         length=jnp.zeros((), jnp.int32),
+        layout=Layout(stack),
     )
 
 
@@ -155,7 +187,6 @@ def append(
     decisions: Decisions | None = None,
     *,
     ahead: int = 0,
-    stack: int = 1,
 ) -> Replay:
     """Store ``T`` further rows; they get the largest priority of those that can be sampled.
 
@@ -168,7 +199,6 @@ def append(
         decisions: What the agent decided, ``[T, N, ...]``; the actions that ran, if not given.
         ahead: See :func:`can_be_sampled`: others keep the priority that they were stored with,
             and would hand it on forever.
-        stack: See :func:`can_be_sampled`.
     """
     count = rows.action.shape[0]
     assert count <= replay.rows, "more rows than the replay has slots"
@@ -177,7 +207,7 @@ def append(
     before = replay.start[(replay.length - 1) % replay.rows]
     begun = jnp.where(rows.first, times[:, None], 0)
     start = jnp.maximum(lax.cummax(begun), before)
-    top = jnp.max(jnp.where(can_be_sampled(replay, ahead, stack), replay.priority, 0.0))
+    top = jnp.max(jnp.where(can_be_sampled(replay, ahead), replay.priority, 0.0))
     top = jnp.where(top > 0, top, 1.0)
     if decisions is None:
         decisions = Decisions(rows.action, jnp.zeros_like(start), times[:, None] - start)
@@ -197,6 +227,7 @@ def append(
         start=put(replay.start, start),
         priority=put(replay.priority, jnp.broadcast_to(top, start.shape)),
         length=replay.length + count,
+        layout=replay.layout,
     )
 
 
@@ -226,37 +257,47 @@ def row_times(replay: Replay) -> Array:
     return newest - (newest - slots) % replay.rows
 
 
-def can_be_sampled(replay: Replay, ahead: int, stack: int) -> Array:
+def can_be_sampled(replay: Replay, ahead: int) -> Array:
     """Rows from which a transition leaves and whose whole window is stored, ``[R, N]``.
+
+    In a full ring the oldest rows have lost frames of their stacks, and are left out.
 
     Args:
         replay: The replay.
         ahead: Rows that a sample needs behind its own.
-        stack: Frames in a stack: in a full ring the oldest rows have lost theirs.
     """
     times = row_times(replay)
-    oldest = jnp.where(replay.length > replay.rows, replay.length - replay.rows + stack - 1, 0)
+    lost = replay.length - replay.rows
+    oldest = jnp.where(lost > 0, lost + replay.stack - 1, 0)
     complete = (times >= oldest) & (times + ahead < replay.length)
     return complete[:, None] & ~replay.transitions.final
 
 
-def stacked_frames(replay: Replay, times: Array, envs: Array, start: Array, stack: int) -> Array:
-    """Stacks of the ``stack`` newest frames, oldest first; an episode's first one is repeated.
+def stacked_frames(
+    replay: Replay, times: Array, envs: Array, start: Array, count: int | None = None
+) -> Array:
+    """Stacks of the ``count`` newest frames, oldest first; an episode's first one is repeated.
 
     Args:
         replay: The replay.
         times: Of the newest frame of each stack, ``[...]``.
         envs: Of which environment, ``[...]``.
         start: The time before which no frame may be taken, ``[...]``.
-        stack: How many.
+        count: How many; as many as an observation has by default.
 
     Returns:
-        ``[..., stack, *shape]``.
+        ``[..., count, *shape]``.
     """
-    back = jnp.arange(stack - 1, -1, -1, dtype=jnp.int32)
+    count = replay.stack if count is None else count
+    back = jnp.arange(count - 1, -1, -1, dtype=jnp.int32)
     wanted = jnp.maximum(times[..., None] - back, start[..., None])
     envs = jnp.broadcast_to(envs[..., None], wanted.shape)
     return gather_frames(replay.frames, wanted % replay.rows, envs)
+
+
+def observations_at(replay: Replay, slots: Array, envs: Array) -> Array:
+    """The observations at rows, as stacks, ``[..., S, *shape]``."""
+    return stacked_frames(replay, row_times(replay)[slots], envs, replay.start[slots, envs])
 
 
 def queues_at(replay: Replay, slots: Array, envs: Array) -> Array:
@@ -266,14 +307,14 @@ def queues_at(replay: Replay, slots: Array, envs: Array) -> Array:
     return replay.decisions.queue[slots, envs]
 
 
-def arrays_of(replay: Replay, *, frames: bool = True) -> Any:
-    """The replay as a tree of arrays alone, to be saved; without its frames if so wanted."""
+def arrays_of(replay: Replay, *, frames: bool = True) -> Arrays:
+    """The arrays of a replay alone, to be saved; without its frames if so wanted."""
+    arrays = Arrays(*(getattr(replay, name) for name in Arrays._fields))
     if not frames:
-        return replay._replace(frames=())  # type: ignore[arg-type]
-    if not isinstance(replay.frames, HostFrames):
-        return replay
-    kept: Any = replay.frames.array
-    return replay._replace(frames=kept)
+        return arrays._replace(frames=())
+    if isinstance(replay.frames, HostFrames):
+        return arrays._replace(frames=replay.frames.array)
+    return arrays
 
 
 def release(replay: Replay, *, frames: bool = True) -> None:
@@ -286,10 +327,11 @@ def release(replay: Replay, *, frames: bool = True) -> None:
         replay.frames.delete()
 
 
-def with_arrays(replay: Replay, arrays: Any, *, frames: bool = True) -> Replay:
+def with_arrays(replay: Replay, arrays: Arrays, *, frames: bool = True) -> Replay:
     """A replay like this one with saved arrays, kept where its own are, which are not read."""
+    changed = replay._replace(**arrays._asdict())
     if frames and not isinstance(replay.frames, HostFrames):
-        return Replay(*arrays)
+        return changed
     if frames and isinstance(replay.frames, HostFrames):
         replay.frames.array = np.require(arrays.frames, requirements="W")
-    return Replay(*arrays)._replace(frames=replay.frames)
+    return changed._replace(frames=replay.frames)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -15,7 +15,7 @@ from jax.stages import Lowered
 
 from delayzero.learning.reanalysis import targets_of, with_newest_searched
 from delayzero.planning import SearchResult
-from delayzero.playing import Ending, Step
+from delayzero.playing import Ending
 from delayzero.playing.audit import Audit
 from delayzero.playing.streams import (
     STREAM_ACTING,
@@ -25,7 +25,7 @@ from delayzero.playing.streams import (
     run_seed,
 )
 from delayzero.playing.system import System
-from delayzero.replay import Decisions, HostFrames, Replay, Targets, Transitions, append
+from delayzero.replay import Decisions, HostFrames, Replay, Step, Targets, Transitions, append
 
 
 class Played(NamedTuple):
@@ -125,7 +125,7 @@ class Collector:
             frames = None
         else:
             frames = tuple(step.observation for step in steps)
-        happened, decisions = rows_of(self._system, steps)
+        happened, decisions = self._system.rows_of(steps)
         stored: Replay = self._append(
             replay,
             frames,
@@ -157,31 +157,6 @@ class Collector:
             self._audit.forget()
 
 
-def rows_of(system: System, steps: Sequence[Step]) -> tuple[Transitions, Decisions]:
-    """What the replay keeps of steps, ``[T, N, ...]``: what is learned from, and beside it."""
-
-    def stacked(fields: Iterable[Any]) -> Any:
-        return np.stack(list(fields))
-
-    reward = stacked(step.reward for step in steps).astype(np.float32)
-    executed = system.kind.logs == "executed"
-    happened = Transitions(
-        first=stacked(step.first for step in steps),
-        final=stacked(step.final for step in steps),
-        action=stacked(step.executed if executed else step.decided for step in steps),
-        reward=np.sign(reward) if system.config.clip_rewards else reward,
-        terminated=stacked(step.terminated | step.life_lost for step in steps),
-        truncated=stacked(step.truncated for step in steps),
-    )
-    decisions = Decisions(
-        decided=stacked(step.decided for step in steps),
-        delay=stacked(step.delay for step in steps),
-        decision_time=stacked(step.decision_time for step in steps),
-        queue=stacked(step.queue for step in steps).astype(np.int16) if system.queue else (),
-    )
-    return happened, decisions
-
-
 def _check_rows(audit: Audit, steps: Sequence[Step], replay: Replay) -> None:
     """Check steps, and that they are the newest rows of the replay."""
     slots = (int(replay.length) - len(steps) + np.arange(len(steps))) % replay.rows
@@ -208,13 +183,10 @@ def _append_rows(
     updates: Array,
 ) -> Replay:
     """Store rows that were collected one by one, with targets for each."""
-    config = system.config
     targets = [targets_of(result, updates) for result in found]
     stacked = Targets(*(jnp.stack(fields) for fields in zip(*targets, strict=True)))
     whole = None if frames is None else jnp.stack(frames)
-    replay = append(
-        replay, whole, rows, stacked, decisions, ahead=system.learner.window, stack=config.stack
-    )
+    replay = append(replay, whole, rows, stacked, decisions, ahead=system.learner.window)
     if system.searches_again:
         replay = with_newest_searched(
             system.planner,
@@ -222,7 +194,6 @@ def _append_rows(
             jax.random.fold_in(key, replay.length),
             replay,
             len(found),
-            stack=config.stack,
             updates=updates,
         )
     return replay

@@ -156,9 +156,9 @@ class Learning:
 
     def _shown(self, sample: Sample) -> Any:
         """All that environments showed in sampled windows, ``[B, F, ...]``."""
-        stack, window = self._system.config.stack, self._system.learner.window
+        window = self._system.learner.window
         start = self.replay.start[sample.times % self.replay.rows, sample.envs]
         frames = jax.jit(stacked_frames, static_argnums=4)(
-            self.replay, sample.times + window, sample.envs, start, stack + window
+            self.replay, sample.times + window, sample.envs, start, self.replay.stack + window
         )
         return np.asarray(frames)

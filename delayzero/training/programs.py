@@ -147,6 +147,7 @@ class Programs:
             spaces.shape,
             spaces.dtype,
             spaces.num_actions,
+            stack=self._system.config.stack,
             queue=self._system.queue,
             host_frames=host_frames,
         )
@@ -170,7 +171,6 @@ class Programs:
                 position,
                 count,
                 roots=system.sweep_roots,
-                stack=system.config.stack,
                 updates=searcher.target_updates(state),
             )
 

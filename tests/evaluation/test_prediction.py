@@ -29,7 +29,7 @@ def measuring():
     system = build_system(SHORT, Spaces.of(make_training_env(SHORT)))
     variables = stirred(jax.jit(system.first_state)(jax.random.key(0)).variables)
     model = system.planner.model
-    return variables, jax.jit(lambda v, r, k: foresight(model, 1, HORIZON, 20, v, r, k))
+    return variables, jax.jit(lambda v, r, k: foresight(model, HORIZON, 20, v, r, k))
 
 
 @pytest.mark.parametrize("rows", [3, 4, 5])
@@ -56,7 +56,7 @@ def test_it_is_what_a_slow_version_says():
     model = system.planner.model
     variables = stirred(jax.jit(system.first_state)(jax.random.key(0)).variables)
     places = 60
-    measured = jax.jit(lambda v, r, k: foresight(model, config.stack, HORIZON, places, v, r, k))(
+    measured = jax.jit(lambda v, r, k: foresight(model, HORIZON, places, v, r, k))(
         variables, replay, jax.random.key(7)
     )
 

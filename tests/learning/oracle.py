@@ -167,11 +167,13 @@ def quick_jit(function, **settings):
 jitted_append = quick_jit(append)
 
 
-def filled(history, rows, length, chunks=(1, 4, 3), host=False, frame=lambda row: row.frame):
+def filled(
+    history, rows, length, chunks=(1, 4, 3), host=False, frame=lambda row: row.frame, stack=1
+):
     """A replay that was given the first ``length`` rows of a history, in chunks in turn."""
     example = np.asarray(frame(history.episodes[0][0][0]))
     shape, dtype = example.shape, example.dtype
-    replay = create(rows, history.num_envs, shape, dtype, ACTIONS, host_frames=host)
+    replay = create(rows, history.num_envs, shape, dtype, ACTIONS, stack=stack, host_frames=host)
     time, turn = 0, 0
     while time < length:
         chunk = min(chunks[turn % len(chunks)], length - time)
@@ -292,9 +294,7 @@ def random_queues(seed, *sizes):
     return np.where(np.arange(sizes[-1]) < lengths, rng.integers(ACTIONS, size=sizes), ACTIONS)
 
 
-def small_learner(
-    kind="mlp", stack=2, mode="sweep", augment=False, method="puct", replay=None, **changes
-):
+def small_learner(kind="mlp", mode="sweep", augment=False, method="puct", replay=None, **changes):
     """A learner whose searches have no noise: PUCT, no Dirichlet."""
     settings = dict(batch_size=6, unroll=2, td_steps=2, warmup=2, learning_rate=0.05)
     config = LearnerConfig(**{**settings, **changes})
@@ -305,7 +305,6 @@ def small_learner(
         config=config,
         reanalysis=ReanalysisConfig(mode=mode),
         replay=replay or ReplayConfig(),
-        stack=stack,
         total_updates=100,
         augment=augment,
     )

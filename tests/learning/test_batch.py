@@ -37,7 +37,7 @@ def sample_of(places):
 @partial(oracle.quick_jit, static_argnames="plan")
 def assembled(replay, sample, updates, plan):
     targets = window_targets(replay, sample, plan.config.window)
-    get = {"stack": plan.stack, "discount": plan.discount, "updates": updates}
+    get = {"discount": plan.discount, "updates": updates}
     steps = np.tile(np.arange(plan.unroll), (ROWS * ENVS, 1))
     compared = np.random.default_rng(0).permuted(steps, axis=1)[:, :2]
     return assemble(replay, sample, targets, compared, plan.config, **get)
@@ -52,7 +52,7 @@ def make_batch(replay, sample, plan):
 def test_batch_is_what_the_episodes_say(name, ring):
     plan, length = PLANS[name], LENGTHS[ring]
     history = oracle.random_history(seed=len(name) + length, num_envs=ENVS, length=length)
-    replay = oracle.filled(history, ROWS, length)
+    replay = oracle.filled(history, ROWS, length, stack=plan.stack)
     places = oracle.complete_rows(history, ROWS, length, plan)
     assert len(places) > 50
     batch = make_batch(replay, sample_of(places), plan)
@@ -139,11 +139,11 @@ def test_old_samples_learn_the_searched_value_late(searched_since):
 
 def test_stacks_of_every_row_begin_with_the_episode():
     history = oracle.random_history(seed=2, length=90)
-    replay = oracle.filled(history, ROWS, 90)
+    replay = oracle.filled(history, ROWS, 90, stack=4)
     places = oracle.complete_rows(history, ROWS, 90, Plan(unroll=1, td_steps=1, stack=4))
     sample = sample_of(places)
     start = replay.start[sample.times % ROWS, sample.envs]
-    stacks = np.asarray(stacked_frames(replay, sample.times, sample.envs, start, 4))
+    stacks = np.asarray(stacked_frames(replay, sample.times, sample.envs, start))
     repeated = 0
     for got, (time, env) in zip(stacks, places, strict=False):
         episode, i = history.find(time, env)

@@ -162,7 +162,7 @@ def slow_value(replay, episode, rows, env):
 
 
 def test_against_the_slow_version(history, variables):
-    replay = rare(oracle.filled(history, ROWS, LENGTH))
+    replay = rare(oracle.filled(history, ROWS, LENGTH, stack=STACK))
     found = measure(variables, replay, jax.random.key(0))
     value, prefix, recall = slow_health(history, replay, variables)
     # Drawn with replacement, many times over: what is left is the error of drawing.
@@ -176,7 +176,7 @@ def test_against_the_slow_version(history, variables):
 
 
 def test_without_rewards_nothing_is_said_of_them(history, variables):
-    replay = oracle.filled(history, ROWS, LENGTH)
+    replay = oracle.filled(history, ROWS, LENGTH, stack=STACK)
     nothing = jax.tree.map(jnp.zeros_like, (replay.transitions.reward, replay.targets.search_value))
     replay = replay._replace(
         transitions=replay.transitions._replace(reward=nothing[0]),
@@ -189,7 +189,7 @@ def test_without_rewards_nothing_is_said_of_them(history, variables):
 
 
 def test_a_model_that_ignores_actions_tells_none_apart(history, variables):
-    replay = oracle.filled(history, ROWS, LENGTH)
+    replay = oracle.filled(history, ROWS, LENGTH, stack=STACK)
     deaf = jax.tree.map(lambda x: x, variables)
     kernel = deaf["params"]["dynamics"]["Linear_0"]["kernel"]
     silenced = kernel.at[-oracle.ACTIONS :].set(0.0)
@@ -200,7 +200,7 @@ def test_a_model_that_ignores_actions_tells_none_apart(history, variables):
 
 def test_sensitivity_counts_who_is_nearer_among_rows_that_last(history, variables):
     learner = oracle.small_learner(batch_size=40)
-    replay = oracle.filled(history, ROWS, LENGTH)
+    replay = oracle.filled(history, ROWS, LENGTH, stack=STACK)
     batch = oracle.quick_jit(learner.batch)(BEGIN, replay, jax.random.key(0))[1]
     batch = batch._replace(following=batch.following[:, -1:])
     seen = learner.planner.model.bind(variables).represent(batch.following[:, 0])
@@ -217,7 +217,7 @@ def test_sensitivity_counts_who_is_nearer_among_rows_that_last(history, variable
 
 
 def test_units_that_never_change_are_dead(history, variables):
-    replay = oracle.filled(history, ROWS, LENGTH)
+    replay = oracle.filled(history, ROWS, LENGTH, stack=STACK)
     numb = jax.tree.map(lambda x: x, variables)
     norm = numb["params"]["encoder"]["Norm_1"]["LayerNorm_0"]
     norm["scale"] = norm["scale"].at[:3].set(0.0)

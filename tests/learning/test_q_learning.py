@@ -25,7 +25,6 @@ LEARNER = QLearner(
     config=CONFIG,
     replay=ReplayConfig(priority_exponent=0.9),
     batch_size=16,
-    stack=STACK,
     discount=DISCOUNT,
     total_updates=20,
 )
@@ -39,7 +38,7 @@ def history():
 
 @pytest.fixture(scope="module")
 def replay(history):
-    return oracle.filled(history, ROWS, LENGTH)
+    return oracle.filled(history, ROWS, LENGTH, stack=STACK)
 
 
 @pytest.fixture(scope="module")
@@ -162,7 +161,7 @@ def linear_system(steps=400, envs=2):
 def test_the_forward_model_learns_a_linear_system():
     replay, matrix = linear_system()
     model = vector_q_model(3, size=2, width=32)
-    settings = {"model": model, "batch_size": 64, "stack": 1, "total_updates": 600}
+    settings = {"model": model, "batch_size": 64, "total_updates": 600}
     learner = replace(LEARNER, config=replace(CONFIG, forward_learning_rate=3e-3), **settings)
     state = oracle.quick_jit(learner.init)(jax.random.key(0), jnp.zeros((1, 1, 2)))
     state, _, _ = oracle.quick_jit(learner.update)(state, replay, KEY, 600)
@@ -189,7 +188,7 @@ def minatar_at_random(game, steps=200, envs=4):
 def test_the_forward_model_learns_minatar():
     replay = minatar_at_random("breakout")
     model = image_q_model(3, planes=4, width=96)
-    settings = {"model": model, "batch_size": 32, "stack": 1, "total_updates": 200}
+    settings = {"model": model, "batch_size": 32, "total_updates": 200}
     learner = replace(LEARNER, config=replace(CONFIG, forward_learning_rate=5e-3), **settings)
     state = jax.jit(learner.init)(jax.random.key(0), jnp.zeros((1, 1, 10, 10, 4)))
     train = jax.jit(learner.update)

@@ -8,20 +8,20 @@ from delayzero.learning.reanalysis import (
     sweep,
 )
 from delayzero.planning import Planner
-from delayzero.replay import Sample
+from delayzero.replay import Layout, Sample
 
 from . import oracle
 
 ROWS, ENVS, STACK, ROOTS = 10, 2, 2, 6
 LENGTHS = {"filling": 7, "wrapped": 33}
-LEARNER = oracle.small_learner(stack=STACK)
+LEARNER = oracle.small_learner()
 PLANNER = LEARNER.planner
 KEY = jax.random.key(4)
 
 
 @oracle.quick_jit
 def swept(variables, replay, position, count, updates):
-    settings = {"roots": ROOTS, "stack": STACK, "updates": updates}
+    settings = {"roots": ROOTS, "updates": updates}
     return sweep(PLANNER, variables, KEY, replay, position, count, **settings)
 
 
@@ -43,7 +43,7 @@ def small_frame(row):
 
 def replay_of(length, rows=ROWS):
     history = oracle.random_history(seed=length + 2, num_envs=ENVS, length=length)
-    return history, oracle.filled(history, rows, length, frame=small_frame)
+    return history, oracle.filled(history, rows, length, frame=small_frame, stack=STACK)
 
 
 def stack_of(history, time, env):
@@ -115,7 +115,6 @@ def windows(learner, variables, replay, sample):
             replay,
             sample,
             learner.config,
-            stack=STACK,
             updates=jnp.int32(9),
         )
     )(variables, replay)
@@ -125,7 +124,6 @@ def windows(learner, variables, replay, sample):
 @pytest.mark.parametrize("kind", ["network", "mixed"])
 def test_searched_windows(kind, variables):
     learner = oracle.small_learner(
-        stack=STACK,
         mode="batch",
         unroll=2,
         td_steps=1,
@@ -158,7 +156,7 @@ def test_searched_windows(kind, variables):
 @pytest.mark.slow
 def test_updates_with_searched_batches():
     learner = oracle.small_learner(
-        stack=STACK, mode="batch", method="gumbel", unroll=2, td_steps=1, target_period=2
+        mode="batch", method="gumbel", unroll=2, td_steps=1, target_period=2
     )
     _, replay = replay_of(33)
     state = oracle.first_state(learner, jnp.zeros((1, STACK, 3)))
@@ -172,7 +170,7 @@ def test_updates_with_searched_batches():
     def compared(state, replay):
         chosen, batch = learner.batch(state, replay, KEY)
         _, key = jax.random.split(jax.random.fold_in(jax.random.fold_in(KEY, 0), 0))
-        settings = {"stack": STACK, "updates": state.updates}
+        settings = {"updates": state.updates}
         variables = state.target
         return batch, searched_windows(
             learner.planner, variables, key, replay, chosen, learner.config, **settings
@@ -192,6 +190,7 @@ def test_a_model_that_sees_queues_is_shown_those_of_the_rows_themselves(how):
     variables = oracle.random_variables(model, jnp.zeros((1, 1, 3)), queue=2)
     planner = Planner(model, PLANNER.config, 0.9, 5)
     _, replay = replay_of(33)
+    replay = replay._replace(layout=Layout())
     queues = oracle.random_queues(0, ROWS, ENVS, 2)
     decisions = replay.decisions._replace(queue=jnp.asarray(queues, jnp.int16))
     replay = replay._replace(decisions=decisions)
@@ -205,7 +204,7 @@ def test_a_model_that_sees_queues_is_shown_those_of_the_rows_themselves(how):
 
     expected, empty = values(queues), values(np.full_like(queues, oracle.ACTIONS))
     assert (np.abs(expected - empty) > 1e-3)[queues[..., 0] < oracle.ACTIONS].all()
-    options = {"stack": 1, "updates": jnp.int32(9)}
+    options = {"updates": jnp.int32(9)}
     if how == "sweep":
         again = oracle.quick_jit(
             lambda v, r: sweep(planner, v, KEY, r, jnp.int32(0), 1, roots=ROWS * ENVS, **options)

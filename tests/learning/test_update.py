@@ -26,7 +26,7 @@ def history():
 
 @pytest.fixture(scope="module")
 def replay(history):
-    filled = oracle.filled(history, ROWS, LENGTH)
+    filled = oracle.filled(history, ROWS, LENGTH, stack=STACK)
     priority = np.random.default_rng(0).uniform(0.1, 2, filled.priority.shape)
     return filled._replace(priority=jnp.asarray(priority, jnp.float32))
 
@@ -194,7 +194,9 @@ def test_an_undefined_reward_stops_before_its_update(begin, history, replay):
 
 
 def test_host_frames_give_the_same_updates(begin, history, replay):
-    host = oracle.filled(history, ROWS, LENGTH, host=True)._replace(priority=replay.priority)
+    host = oracle.filled(history, ROWS, LENGTH, host=True, stack=STACK)._replace(
+        priority=replay.priority
+    )
     one, two = next_batch(begin, replay, KEY), next_batch(begin, host, KEY)
     assert oracle.leaves_equal(one, two)
     state, current, _ = update(begin, replay, KEY, 4)
@@ -211,7 +213,7 @@ def image(row):
 
 
 def test_statistics_of_batch_normalisation_are_no_parameters(history):
-    learner = oracle.small_learner("conv", stack=1, augment=True, unroll=1)
+    learner = oracle.small_learner("conv", augment=True, unroll=1)
     replay = oracle.filled(history, ROWS, LENGTH, frame=image)
     state = oracle.first_state(learner, jnp.zeros((1, 1, 10, 10, 2), jnp.uint8))
     step = oracle.quick_jit(learner.update)
@@ -248,7 +250,7 @@ def test_the_compared_steps_are_drawn_anew():
 @pytest.mark.parametrize("host", [False, True])
 def test_an_update_sees_what_followed_the_steps_it_draws(history, host):
     learner = oracle.small_learner(unroll=3, consistency_steps=1)
-    stored = oracle.filled(history, ROWS, LENGTH, host=host)
+    stored = oracle.filled(history, ROWS, LENGTH, host=host, stack=STACK)
     state = oracle.first_state(learner, jnp.zeros((1, STACK, 3)))
     next_batch, draws = oracle.quick_jit(learner.batch), []
     for updates in range(6):

@@ -11,8 +11,8 @@ from ..learning import oracle
 
 def test_host_frames_are_the_device_frames():
     history = oracle.random_history(seed=0, length=100)
-    device = oracle.filled(history, 48, 100)
-    host = oracle.filled(history, 48, 100, host=True)
+    device = oracle.filled(history, 48, 100, stack=4)
+    host = oracle.filled(history, 48, 100, host=True, stack=4)
     assert isinstance(host.frames, HostFrames)
     assert host.frames.shape == device.frames.shape
     assert host.frames.dtype == device.frames.dtype
@@ -24,7 +24,7 @@ def test_host_frames_are_the_device_frames():
         times = jnp.arange(60, 90, dtype=jnp.int32)
         envs = times % 3
         start = replay.start[times % replay.rows, envs]
-        return stacked_frames(replay, times, envs, start, 4)
+        return stacked_frames(replay, times, envs, start)
 
     assert np.array_equal(read(host), read(device))
 

@@ -22,17 +22,17 @@ PLAN = Plan(unroll=2, td_steps=3, stack=4)
 LENGTHS = {"filling": 15, "just-full": 20, "one-over": 21, "wrapped": 70}
 
 
-@partial(oracle.quick_jit, static_argnames=("batch", "stack", "exponent", "weights"))
-def draws(replay, keys, batch, stack, exponent, correction=0.4, weights="truncated"):
+@partial(oracle.quick_jit, static_argnames=("batch", "exponent", "weights"))
+def draws(replay, keys, batch, exponent, correction=0.4, weights="truncated"):
     """Independent batches, one for each key."""
-    settings = {"ahead": 5, "stack": stack, "exponent": exponent, "correction": correction}
+    settings = {"ahead": 5, "exponent": exponent, "correction": correction}
     settings["weights"] = weights
     return jax.vmap(lambda key: sample(replay, key, batch, **settings))(keys)
 
 
-def replay_of(length, seed=0):
+def replay_of(length, seed=0, stack=4):
     history = oracle.random_history(seed=seed, num_envs=2, length=length)
-    replay = oracle.filled(history, ROWS, length)
+    replay = oracle.filled(history, ROWS, length, stack=stack)
     priority = np.random.default_rng(seed).uniform(0.05, 3, replay.priority.shape)
     return history, replay._replace(priority=jnp.asarray(priority, jnp.float32))
 
@@ -45,10 +45,10 @@ def places(drawn):
 @pytest.mark.parametrize("name", LENGTHS)
 def test_only_rows_with_their_whole_window_are_sampled(name, stack):
     length = LENGTHS[name]
-    history, replay = replay_of(length, seed=length)
+    history, replay = replay_of(length, seed=length, stack=stack)
     plan = Plan(unroll=2, td_steps=3, stack=stack)
     allowed = set(oracle.complete_rows(history, ROWS, length, plan))
-    drawn = draws(replay, jax.random.split(jax.random.key(1), 400), 3, stack, 0.0)
+    drawn = draws(replay, jax.random.split(jax.random.key(1), 400), 3, 0.0)
     seen = set(places(drawn))
     assert seen <= allowed
     # In a full ring, rows too young for a whole stack behind them may be left out; no others.
@@ -61,7 +61,7 @@ def test_only_rows_with_their_whole_window_are_sampled(name, stack):
 def test_a_batch_can_take_every_row_once():
     history, replay = replay_of(15, seed=15)
     allowed = oracle.complete_rows(history, ROWS, 15, PLAN)
-    drawn = draws(replay, jax.random.split(jax.random.key(0), 2), len(allowed), 4, 1.0)
+    drawn = draws(replay, jax.random.split(jax.random.key(0), 2), len(allowed), 1.0)
     for one in range(2):
         batch = jax.tree.map(lambda x, one=one: x[one], drawn)
         assert sorted(places(batch)) == sorted(allowed)
@@ -72,7 +72,7 @@ def test_frequencies_follow_the_priorities(exponent):
     history, replay = replay_of(70, seed=7)
     allowed = [(t, n) for t, n in oracle.complete_rows(history, ROWS, 70, PLAN) if t >= 53]
     number = 20_000
-    drawn = draws(replay, jax.random.split(jax.random.key(2), number), 1, 4, exponent)
+    drawn = draws(replay, jax.random.split(jax.random.key(2), number), 1, exponent)
     priority = np.array([replay.priority[t % ROWS, n] for t, n in allowed], float)
     wanted = priority**exponent / np.sum(priority**exponent)
     got = places(drawn)
@@ -88,7 +88,7 @@ def test_pairs_come_as_if_drawn_one_after_the_other():
     history, replay = replay_of(70, seed=7)
     allowed = [(t, n) for t, n in oracle.complete_rows(history, ROWS, 70, PLAN) if t >= 53]
     number = 20_000
-    drawn = draws(replay, jax.random.split(jax.random.key(3), number), 2, 4, 1.0)
+    drawn = draws(replay, jax.random.split(jax.random.key(3), number), 2, 1.0)
     p = np.array([replay.priority[t % ROWS, n] for t, n in allowed], float)
     p /= p.sum()
     second = [
@@ -119,7 +119,7 @@ def test_weights(correction, kind):
     allowed = [(t, n) for t, n in oracle.complete_rows(history, ROWS, 70, PLAN) if t >= 53]
     time, env = allowed[3]
     replay = replay._replace(priority=replay.priority.at[time % ROWS, env].set(40.0))
-    drawn = draws(replay, jax.random.split(jax.random.key(4), 3), 5, 4, 0.6, correction, kind)
+    drawn = draws(replay, jax.random.split(jax.random.key(4), 3), 5, 0.6, correction, kind)
     for one in range(3):
         batch = jax.tree.map(lambda x, one=one: x[one], drawn)
         wanted = importance(replay, allowed, batch, 0.6, correction, kind)
@@ -131,7 +131,7 @@ def test_equal_priorities_weigh_alike_and_all_rows_are_drawn(priority):
     history, replay = replay_of(70, seed=8)
     allowed = {(t, n) for t, n in oracle.complete_rows(history, ROWS, 70, PLAN) if t >= 53}
     replay = replay._replace(priority=jnp.full_like(replay.priority, priority))
-    drawn = draws(replay, jax.random.split(jax.random.key(5), 200), 5, 4, 0.6, 1.0)
+    drawn = draws(replay, jax.random.split(jax.random.key(5), 200), 5, 0.6, 1.0)
     assert np.allclose(drawn.weights, 1, atol=1e-5)
     assert set(places(drawn)) == allowed
 
@@ -141,7 +141,7 @@ def test_one_infinite_priority_is_in_every_batch_and_harms_no_other():
     allowed = [(t, n) for t, n in oracle.complete_rows(history, ROWS, 70, PLAN) if t >= 53]
     time, env = allowed[3]
     replay = replay._replace(priority=replay.priority.at[time % ROWS, env].set(np.inf))
-    drawn = draws(replay, jax.random.split(jax.random.key(6), 200), 5, 4, 0.6, 1.0)
+    drawn = draws(replay, jax.random.split(jax.random.key(6), 200), 5, 0.6, 1.0)
     weights = np.asarray(drawn.weights)
     assert np.isfinite(weights).all()
     infinite = (np.asarray(drawn.times) == time) & (np.asarray(drawn.envs) == env)
@@ -158,9 +158,7 @@ def test_a_row_without_priority_does_not_make_others_weigh_less():
     replay = replay._replace(priority=jnp.ones_like(replay.priority).at[time % ROWS, env].set(1e-6))
     weights = {}
     for kind in ("truncated", "relative"):
-        drawn = draws(
-            replay, jax.random.split(jax.random.key(7), 1), len(allowed), 4, 0.6, 1.0, kind
-        )
+        drawn = draws(replay, jax.random.split(jax.random.key(7), 1), len(allowed), 0.6, 1.0, kind)
         weights[kind] = np.asarray(drawn.weights)
     assert weights["truncated"].min() > 0.8
     assert np.sort(weights["relative"].ravel())[-2] < 0.001

@@ -91,12 +91,12 @@ def test_new_rows_get_the_largest_priority_of_those_that_can_be_sampled():
 
 def test_the_largest_priority_is_forgotten_when_all_rows_have_less():
     history = oracle.random_history(seed=4, length=48)
-    replay = create(ROWS, 3, (3,), np.float32, oracle.ACTIONS)
+    replay = create(ROWS, 3, (3,), np.float32, oracle.ACTIONS, stack=2)
     for t in range(0, 40, 4):
-        replay = append(replay, *oracle.to_arrays(history, t, t + 4), ahead=6, stack=2)
-    sampled = can_be_sampled(replay, 6, 2)
+        replay = append(replay, *oracle.to_arrays(history, t, t + 4), ahead=6)
+    sampled = can_be_sampled(replay, 6)
     replay = replay._replace(priority=jnp.where(sampled, 0.01, replay.priority))
-    replay = append(replay, *oracle.to_arrays(history, 40, 44), ahead=6, stack=2)
+    replay = append(replay, *oracle.to_arrays(history, 40, 44), ahead=6)
     assert np.all(np.asarray(replay.priority)[40 % ROWS : 40 % ROWS + 4] == np.float32(0.01))
 
 

@@ -12,10 +12,9 @@ from delayzero.envs.make import make_vector
 from delayzero.playing.audit import MisalignedError
 from delayzero.playing.environments import Environments, make_training_env
 from delayzero.playing.streams import STREAM_TRAINING_ENVS, run_seed
-from delayzero.playing.system import build_system
+from delayzero.playing.system import System, build_system
 from delayzero.replay import HostFrames, create
 from delayzero.spaces import Spaces
-from delayzero.training import collector as collector_module
 from delayzero.training.collector import Collector
 
 from .small import small, stirred
@@ -31,6 +30,7 @@ def set_up(config, host_frames=False, env=None):
         spaces.shape,
         spaces.dtype,
         spaces.num_actions,
+        stack=config.stack,
         queue=system.queue,
         host_frames=host_frames,
     )
@@ -314,11 +314,11 @@ def audited():
 )
 def test_the_audit_reads_what_is_stored(agent, spoil, column, audited, monkeypatch):
     collector, empty, variables = audited(agent)
-    right = collector_module.rows_of
+    right = System.rows_of
     collector.begin()
     replay = jax.tree.map(lambda x: jax.numpy.array(np.array(x)), empty)
     replay, _ = collector.collect(variables, replay, 0)
-    monkeypatch.setattr(collector_module, "rows_of", lambda *args: spoil(*right(*args)))
+    monkeypatch.setattr(System, "rows_of", lambda *args: spoil(*right(*args)))
     with pytest.raises(MisalignedError, match=f"the replay's column '{column}' holds"):
         collector.collect(variables, replay, 0)
 

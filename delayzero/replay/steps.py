@@ -1,0 +1,77 @@
+"""From the steps that were played to the rows that are kept: the correction to executed actions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from delayzero.planning import SearchResult
+from delayzero.replay.storage import Decisions, Transitions
+
+Mask = NDArray[np.bool_]
+
+
+class Step(NamedTuple):
+    """One step of ``N`` environments: what was seen, decided, executed, and what came of it."""
+
+    observation: NDArray[Any]
+    first: Mask
+    """Episodes that begin with this observation."""
+    final: Mask
+    """Episodes that have ended with this observation: nothing is executed."""
+    queue: NDArray[np.int32]
+    """The actions under way, ``[N, M]``, then the number of actions where there are none."""
+    delay: NDArray[np.int32]
+    """z_t."""
+    found: SearchResult
+    """What the agent found; its action is the decision."""
+    decided: NDArray[np.int32]
+    executed: NDArray[np.int32]
+    decision_time: NDArray[np.int32]
+    """tau_t; negative for actions of the first queue."""
+    reward: NDArray[Any]
+    terminated: Mask
+    truncated: Mask
+    life_lost: Mask
+    planned: NDArray[np.int32] | None
+    """The first queues of the episodes that begin here, ``[N, M]``; None if none does."""
+
+
+def rows_of(
+    steps: Sequence[Step],
+    *,
+    action: Literal["executed", "decided"],
+    clip_rewards: bool,
+    keep_queue: bool,
+) -> tuple[Transitions, Decisions]:
+    """What the replay keeps of steps, ``[T, N, ...]``: what is learned from, and beside it.
+
+    Args:
+        steps: In their order.
+        action: Which actions are learned from: those that ran, or those that the agent chose.
+        clip_rewards: Keep the sign of rewards alone.
+        keep_queue: Keep the actions under way, for agents that see them.
+    """
+
+    def stacked(fields: Iterable[Any]) -> Any:
+        return np.stack(list(fields))
+
+    reward = stacked(step.reward for step in steps).astype(np.float32)
+    transitions = Transitions(
+        first=stacked(step.first for step in steps),
+        final=stacked(step.final for step in steps),
+        action=stacked(step.executed if action == "executed" else step.decided for step in steps),
+        reward=np.sign(reward) if clip_rewards else reward,
+        terminated=stacked(step.terminated | step.life_lost for step in steps),
+        truncated=stacked(step.truncated for step in steps),
+    )
+    decisions = Decisions(
+        decided=stacked(step.decided for step in steps),
+        delay=stacked(step.delay for step in steps),
+        decision_time=stacked(step.decision_time for step in steps),
+        queue=stacked(step.queue for step in steps).astype(np.int16) if keep_queue else (),
+    )
+    return transitions, decisions
