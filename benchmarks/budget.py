@@ -33,7 +33,7 @@ from parts import report
 from delayzero.arguments import UsageError
 from delayzero.playing.environments import Environments
 from delayzero.playing.system import build_system
-from delayzero.settings import TrainConfig
+from delayzero.settings import LearningConfig
 from delayzero.settings.options import read_config
 from delayzero.spaces import Spaces
 from delayzero.training.collector import Collector
@@ -58,8 +58,8 @@ WARM_UP = 2
 class Slice:
     """The parts of a run, ready to be timed."""
 
-    def __init__(self, config: TrainConfig) -> None:
-        self._env = Environments.of(config)
+    def __init__(self, config: LearningConfig) -> None:
+        self._config, self._env = config, Environments.of(config)
         self.system = build_system(config, Spaces.of(self._env.played))
         begun = time.monotonic()
         self.collector = Collector(self.system, self._env.played)
@@ -84,8 +84,8 @@ class Slice:
 
     def play_and_update(self) -> Any:
         """A round of self-play, and beside it or after it the updates that go with it."""
-        count = self.system.config.updates_per_round
-        if not self.system.config.overlap:
+        count = self._config.updates_per_round
+        if not self._config.overlap:
             self.play()
             return self.update(count)
         variables, updates = copied(self.learner.variables), int(self.learner.updates)
@@ -127,7 +127,7 @@ def each(call: Callable[[int], Any], most: int) -> tuple[float, int]:
     return seconds(lambda: call(count)) / count, count
 
 
-def compared(config: TrainConfig, other: TrainConfig) -> dict[str, Any]:
+def compared(config: LearningConfig, other: LearningConfig) -> dict[str, Any]:
     """Rounds of two configurations that differ in the law, in turns."""
     pieces = Slice(config), Slice(other)
     if len({type(piece.replay.frames) for piece in pieces}) > 1:
@@ -150,7 +150,7 @@ def compared(config: TrainConfig, other: TrainConfig) -> dict[str, Any]:
     }
 
 
-def projected(config: TrainConfig) -> dict[str, Any]:
+def projected(config: LearningConfig) -> dict[str, Any]:
     """The whole run's time, and its parts."""
     piece, due = Slice(config), config.updates_per_round
     update, count = each(piece.update, due)
@@ -166,7 +166,7 @@ def projected(config: TrainConfig) -> dict[str, Any]:
     figures = {"round_milliseconds": play * 1e3, "update_milliseconds": update * 1e3}
     if piece.programs.sweep is not None:
         sweep, _ = each(piece.sweep, CHUNKS)
-        searched = config.total_updates * config.reanalysis.positions_per_update
+        searched = config.total_updates * piece.system.searching.reanalysis.positions_per_update
         split["sweeping"] = searched / piece.system.sweep_roots * sweep
         figures["sweep_milliseconds"] = sweep * 1e3
     return {
@@ -181,13 +181,25 @@ def projected(config: TrainConfig) -> dict[str, Any]:
     }
 
 
+def _learning(words: list[str]) -> LearningConfig:
+    """The run that words describe.
+
+    Raises:
+        UsageError: Its agent does not learn.
+    """
+    config = read_config(words)
+    if not isinstance(config, LearningConfig):
+        raise UsageError(f"--agent {config.agent} learns nothing that could be measured")
+    return config
+
+
 def main() -> None:
     """Measure, project and print."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--against")
     own, words = parser.parse_known_args()
     try:
-        config = read_config(words)
+        config = _learning(words)
         needed = 2 + (REPEATS if own.against is None else WARM_UP + PAIRS)
         rounds = (config.interactions - config.random_interactions) / config.envs / config.rows
         if not config.total_updates or rounds < needed:
@@ -197,7 +209,7 @@ def main() -> None:
         elif config.law is None:
             raise UsageError(f"--agent {config.agent} knows no delay that could be compared")
         else:
-            figures = compared(config, read_config([*words, "--delay", own.against]))
+            figures = compared(config, _learning([*words, "--delay", own.against]))
     except UsageError as error:
         sys.exit(f"budget: {error}")
     report("budget", {"options": sys.argv[1:], "env": config.env, **figures})

@@ -25,7 +25,7 @@ from typing import Any
 
 from delayzero.playing.environments import make_training_env
 from delayzero.runs.run_folder import versions
-from delayzero.settings import TrainConfig, compose
+from delayzero.settings import SearchingConfig, TrainConfig, changed, compose
 from delayzero.spaces import Spaces
 from delayzero.training.loop import train
 
@@ -61,7 +61,8 @@ def config_of(options: argparse.Namespace, variant: str, seed: int, folder: str)
     changes = {**REFERENCE, **VARIANTS[variant]}
     warm_up = changes.pop("random_interactions")
     config = compose([options.preset])
-    return replace(
+    assert isinstance(config, SearchingConfig)
+    return changed(
         config,
         env=options.env,
         seed=seed,
@@ -73,7 +74,7 @@ def config_of(options: argparse.Namespace, variant: str, seed: int, folder: str)
         final_max_steps=400,
         checkpoint_minutes=1e6,
         folder=folder,
-        search=replace(config.search, **changes),
+        search=changes,
     )
 
 

@@ -83,8 +83,8 @@ def main() -> None:
     state = jax.jit(system.first_state)(jax.random.key(0))
     figures = {
         "preset": options.preset,
-        "batch_size": system.config.learner.batch_size,
-        "unroll": system.config.learner.unroll,
+        "batch_size": system.searching.learner.batch_size,
+        "unroll": system.searching.learner.unroll,
         "dtype": jnp.dtype(system.planner.model.dtype).name,
         "positions": options.positions,
         "milliseconds": {

@@ -92,7 +92,7 @@ def test_two_laws_are_compared(budget, monkeypatch, capsys):
 @pytest.mark.parametrize(("words", "message"), [
     (("--interactions", "100"), "of 8 rounds or more"),
     (("--agent", "undelayed", "--against", "walk:3"), "knows no delay"),
-    (("--agent", "random"), "a run that learns"),
+    (("--agent", "random"), "learns nothing"),
 ])  # fmt: skip
 def test_what_cannot_be_projected_is_refused(words, message, budget, monkeypatch, capsys):
     base = ("cartpole", "debug", "--interactions", "2000") if "--agent" in words else WORDS

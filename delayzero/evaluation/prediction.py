@@ -138,7 +138,7 @@ def foresight(
 
 def horizon_of(system: System) -> int:
     """The largest delay, and at least as far as the model was unrolled in training."""
-    return max(system.config.max_delay, system.config.learner.unroll)
+    return max(system.config.max_delay, system.searching.learner.unroll)
 
 
 def foresight_program(system: System) -> Callable[[Any, Replay, Array], Quality]:
@@ -155,7 +155,7 @@ def measure_foresight(system: System, variables: Any, seed: int) -> Curves:
         variables: The model's.
         seed: Of the episodes.
     """
-    config, spaces = system.config, system.spaces
+    config, spaces = system.searching, system.spaces
     horizon = horizon_of(system)
     rows = config.prediction_rows + horizon
     env = delayed(make_vector(config.env, ENVS, training=False), config.law)

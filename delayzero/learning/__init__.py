@@ -1,6 +1,7 @@
 """Learning from the replay: targets, loss, update, reanalysis."""
 
 from delayzero.learning.learner import AnyLearner, LearnerState
+from delayzero.learning.none import NoLearner
 from delayzero.learning.q_learning import QLearner
 from delayzero.learning.update import Learner
 
@@ -8,5 +9,6 @@ __all__ = [
     "AnyLearner",
     "Learner",
     "LearnerState",
+    "NoLearner",
     "QLearner",
 ]

@@ -91,16 +91,12 @@ class QLearner:
         model: The networks.
         config: What an update is.
         replay: How to sample.
-        batch_size: Transitions in a batch.
-        discount: Of rewards.
         total_updates: Of the whole run, for schedules.
     """
 
     model: QModel | AtariQModel
     config: QConfig
     replay: ReplayConfig
-    batch_size: int
-    discount: float
     total_updates: int
 
     @property
@@ -132,7 +128,7 @@ class QLearner:
             replay,
             jax.random.fold_in(key, state.updates),
             self.replay,
-            self.batch_size,
+            self.config.batch_size,
             ahead=self.window,
             progress=state.updates / self.total_updates,
         )
@@ -165,7 +161,7 @@ class QLearner:
             batch.terminated,
             model.values(batch.following),
             self.model.bind(target).values(batch.following),
-            self.discount,
+            self.config.discount,
         )
         wanted = jax.lax.stop_gradient(wanted)
         value = jnp.take_along_axis(values, batch.action[:, None], axis=1)[:, 0]

@@ -16,7 +16,7 @@ from delayzero.envs.foresight import ForeseeingAtari
 from delayzero.envs.make import check_supported, make_vector
 from delayzero.envs.recording import ActionLog
 from delayzero.files import plain
-from delayzero.settings import AGENTS, TrainConfig
+from delayzero.settings import DelayedQConfig, TrainConfig
 
 
 def make_training_env(config: TrainConfig) -> gym.vector.VectorEnv[Any, Any, Any]:
@@ -31,7 +31,7 @@ def make_env(
 ) -> gym.vector.VectorEnv[Any, Any, Any]:
     """Environments that a run's agent can play: some agents need those that foresee."""
     env = make_vector(config.env, count, training=training, max_steps=max_steps)
-    if isinstance(env, Atari) and not AGENTS[config.agent].searches:
+    if isinstance(env, Atari) and isinstance(config, DelayedQConfig):
         return ForeseeingAtari(env)
     return env
 

@@ -15,12 +15,19 @@ from jax import Array
 from delayzero.agents import Agent, DelayedQAgent, PlanningAgent, RandomAgent
 from delayzero.arguments import UsageError
 from delayzero.delays import DelayedExecutionVector
-from delayzero.learning import AnyLearner, Learner, LearnerState, QLearner
+from delayzero.learning import AnyLearner, Learner, LearnerState, NoLearner, QLearner
 from delayzero.model import AtariQModel, QModel, build_model, image_q_model, vector_q_model
 from delayzero.planning import Planner
 from delayzero.playing import Player
 from delayzero.replay import Decisions, Step, Transitions, rows_of
-from delayzero.settings import AGENTS, AgentKind, TrainConfig
+from delayzero.settings import (
+    AgentKind,
+    DelayedQConfig,
+    LearningConfig,
+    SearchingConfig,
+    TrainConfig,
+    agent_kind,
+)
 from delayzero.settings.model import LARGE
 from delayzero.spaces import Spaces
 
@@ -42,6 +49,12 @@ class System:
         return self.learner.planner
 
     @property
+    def searching(self) -> SearchingConfig:
+        """The settings of a run of an agent that searches."""
+        assert isinstance(self.config, SearchingConfig), f"{self.config.agent} does not search"
+        return self.config
+
+    @property
     def queue(self) -> int:
         """The length of the queues that the agent's model sees."""
         return self.config.max_delay if self.kind.sees_queue else 0
@@ -49,7 +62,8 @@ class System:
     @property
     def sweeps(self) -> bool:
         """Whether stored positions are searched again, all in turn."""
-        return self.kind.searches and self.config.reanalysis.mode == "sweep"
+        config = self.config
+        return isinstance(config, SearchingConfig) and config.reanalysis.mode == "sweep"
 
     @property
     def searches_again(self) -> bool:
@@ -66,15 +80,15 @@ class System:
         An episode's last observation takes a row too: room is left for one in ten. Where episodes
         are shorter, the oldest rows go first. Who does not learn needs no more than a round.
         """
-        config = self.config
-        kept = config.replay.capacity or math.ceil(1.1 * config.interactions)
-        kept = kept if self.kind.learns else 0
+        config, kept = self.config, 0
+        if isinstance(config, LearningConfig):
+            kept = config.replay.capacity or math.ceil(1.1 * config.interactions)
         return math.ceil(kept / config.envs) + self.learner.window + config.stack + config.rows
 
     @property
     def sweep_roots(self) -> int:
         """Positions in a chunk of a sweep, never more than are stored when learning begins."""
-        return min(self.config.reanalysis.roots, self.config.random_interactions)
+        return min(self.searching.reanalysis.roots, self.searching.random_interactions)
 
     def first_state(self, key: Array) -> LearnerState:
         """The learner's state before the first update."""
@@ -86,7 +100,7 @@ class System:
         return rows_of(
             steps,
             action=self.kind.logs,
-            clip_rewards=self.config.clip_rewards,
+            clip_rewards=isinstance(self.config, LearningConfig) and self.config.clip_rewards,
             keep_queue=self.queue > 0,
         )
 
@@ -113,7 +127,7 @@ class System:
             dtype=self.spaces.dtype,
             explore=explore,
             queue=self.queue if self.kind.sees_queue else longest,
-            foresees=not self.kind.searches,
+            foresees=isinstance(self.config, DelayedQConfig),
         )
 
 
@@ -123,9 +137,17 @@ def build_system(config: TrainConfig, spaces: Spaces) -> System:
     Raises:
         UsageError: The agent cannot learn in this environment.
     """
-    kind = AGENTS[config.agent]
-    if not kind.searches:
+    if isinstance(config, SearchingConfig):
+        return _searching(config, spaces)
+    if isinstance(config, DelayedQConfig):
         return _delayed_q(config, spaces)
+    kind = agent_kind(config.agent)
+    return System(config, spaces, kind, RandomAgent(spaces.num_actions), NoLearner())
+
+
+def _searching(config: SearchingConfig, spaces: Spaces) -> System:
+    """The parts of a run of an agent that searches."""
+    kind = agent_kind(config.agent)
     queue = config.max_delay if kind.sees_queue else 0
     model = build_model(config.model, spaces.shape, spaces.num_actions, sees_queue=queue > 0)
     planner = Planner(
@@ -142,27 +164,24 @@ def build_system(config: TrainConfig, spaces: Spaces) -> System:
         total_updates=max(1, config.total_updates),
         augment=_augments(config, spaces),
     )
-    agent: Agent = RandomAgent(spaces.num_actions)
-    if kind.learns:
-        agent = PlanningAgent(planner, rolls=kind.rolls, queue=queue)
+    agent = PlanningAgent(planner, rolls=kind.rolls, queue=queue)
     return System(config, spaces, kind, agent, learner)
 
 
-def _delayed_q(config: TrainConfig, spaces: Spaces) -> System:
+def _delayed_q(config: DelayedQConfig, spaces: Spaces) -> System:
     """The parts of a run of delayed-q."""
     model = _q_model(config, spaces)
     learner = QLearner(
         model=model,
         config=config.q,
         replay=config.replay,
-        batch_size=config.learner.batch_size,
-        discount=config.q.discount or config.discount,
         total_updates=max(1, config.total_updates),
     )
-    return System(config, spaces, AGENTS[config.agent], DelayedQAgent(model, config.q), learner)
+    agent = DelayedQAgent(model, config.q)
+    return System(config, spaces, agent_kind(config.agent), agent, learner)
 
 
-def _q_model(config: TrainConfig, spaces: Spaces) -> QModel | AtariQModel:
+def _q_model(config: DelayedQConfig, spaces: Spaces) -> QModel | AtariQModel:
     """The networks of delayed-q."""
     actions, shape, width = spaces.num_actions, spaces.shape, config.q.width
     if config.env.lower().startswith("atari:"):
@@ -184,7 +203,7 @@ def _q_model(config: TrainConfig, spaces: Spaces) -> QModel | AtariQModel:
     return image_q_model(actions, shape[-1], width)
 
 
-def _augments(config: TrainConfig, spaces: Spaces) -> bool:
+def _augments(config: SearchingConfig, spaces: Spaces) -> bool:
     """Whether images are shifted: those of pixels are, unless the configuration says no."""
     pixels = spaces.dtype == np.uint8 and len(spaces.shape) == 3
     if config.learner.augment and not pixels:

@@ -21,8 +21,8 @@ from delayzero import __version__
 from delayzero.arguments import UsageError
 from delayzero.files import read_json, read_lines, write_json
 from delayzero.model.build import computed_in
-from delayzero.settings import TrainConfig
-from delayzero.settings.stored import from_dict, with_former_defaults
+from delayzero.settings import SearchingConfig, TrainConfig
+from delayzero.settings.stored import from_json
 
 PACKAGES = ("numpy", "gymnasium", "jax", "jaxlib", "flax", "optax", "mctx", "ale-py", "minatar")
 FREE_FIELDS = ("folder", "label", "log_every", "checkpoint_minutes", "memory")
@@ -82,7 +82,9 @@ class RunFolder:
 
         A run may go on on another one, and is to compute there as it did.
         """
-        if config.model.dtype != "auto" or not (self._has_begun() and self.starts.exists()):
+        if not isinstance(config, SearchingConfig) or config.model.dtype != "auto":
+            return config
+        if not (self._has_begun() and self.starts.exists()):
             return config
         # The last start: one before it may have ended, on another machine, before a checkpoint.
         starts = read_lines(self.starts, "put it back")
@@ -112,7 +114,7 @@ class RunFolder:
         start = {
             "time": datetime.now(UTC).isoformat(timespec="seconds"),
             "command": shlex.join(command),
-            "dtype": computed_in(self.as_begun(config).model),
+            "dtype": _data_type(self.as_begun(config)),
             "versions": versions(),
         }
         with self.starts.open("a") as lines:
@@ -130,7 +132,7 @@ class RunFolder:
         remedy = "put back a copy, or train in another --folder"
         values = read_json(self._settings, remedy)
         try:
-            return from_dict(TrainConfig, with_former_defaults(values))
+            return from_json(values)
         except (ValueError, TypeError, UsageError) as error:
             raise UsageError(
                 f"{self._settings}: {error}; if another version of delayzero wrote it, take that "
@@ -154,6 +156,11 @@ class RunFolder:
                 f"{self.path} holds a run with other settings: {', '.join(other)}; type another "
                 "--folder, or the same settings to go on with it"
             )
+
+
+def _data_type(config: TrainConfig) -> str:
+    """What the networks of a run compute in."""
+    return computed_in(config.model) if isinstance(config, SearchingConfig) else "float32"
 
 
 def versions() -> dict[str, Any]:

@@ -9,11 +9,11 @@ from typing import Any
 import jax
 
 from delayzero.arguments import UsageError
+from delayzero.playing.environments import make_training_env
+from delayzero.playing.system import System, build_system
 from delayzero.runs.checkpoint import BrokenCheckpointError, Checkpoints
 from delayzero.runs.run_folder import RunFolder
 from delayzero.spaces import Spaces
-from delayzero.playing.system import System, build_system
-from delayzero.playing.environments import make_training_env
 
 ATTEMPTS = 3
 """To read a checkpoint: one that vanished meanwhile gave way to a newer one."""

@@ -3,12 +3,21 @@
 Nothing here imports JAX: the command line's help, and whatever plans runs, works without it.
 """
 
-from delayzero.settings.agents import AGENTS, AgentKind, AgentName
+from delayzero.settings.agents import AGENTS, AgentKind, AgentName, agent_kind
 from delayzero.settings.learning import LearnerConfig, QConfig, ReanalysisConfig
 from delayzero.settings.model import ActionCode, ModelConfig
-from delayzero.settings.presets import PRESETS, compose
+from delayzero.settings.presets import PRESETS, changed, compose
 from delayzero.settings.replay import ReplayConfig, WeightKind
-from delayzero.settings.run import TrainConfig
+from delayzero.settings.run import (
+    DelayedConfig,
+    DelayedQConfig,
+    LearningConfig,
+    PlanningConfig,
+    RandomConfig,
+    SearchingConfig,
+    TrainConfig,
+    UndelayedConfig,
+)
 from delayzero.settings.search import Method, SearchConfig
 
 __all__ = [
@@ -17,14 +26,23 @@ __all__ = [
     "ActionCode",
     "AgentKind",
     "AgentName",
+    "DelayedConfig",
+    "DelayedQConfig",
     "LearnerConfig",
+    "LearningConfig",
     "Method",
     "ModelConfig",
+    "PlanningConfig",
     "QConfig",
+    "RandomConfig",
     "ReanalysisConfig",
     "ReplayConfig",
     "SearchConfig",
+    "SearchingConfig",
     "TrainConfig",
+    "UndelayedConfig",
     "WeightKind",
+    "agent_kind",
+    "changed",
     "compose",
 ]

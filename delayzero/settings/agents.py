@@ -1,9 +1,22 @@
-"""The agents: what each one sees, and what it learns from."""
+"""The agents: what each one sees, what it learns from, and what can be set about it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
+
+from delayzero.arguments import UsageError
+from delayzero.settings.run import (
+    DelayedConfig,
+    DelayedQConfig,
+    LearningConfig,
+    PlanningConfig,
+    RandomConfig,
+    SearchingConfig,
+    TrainConfig,
+    UndelayedConfig,
+)
+from delayzero.words import meant
 
 AgentName = Literal[
     "dez",
@@ -22,22 +35,29 @@ class AgentKind:
 
     about: str
     """In one line."""
+    settings: type[TrainConfig] = PlanningConfig
+    """What can be set about a run of it."""
     logs: Literal["executed", "decided"] = "executed"
     """The actions that its replay holds: those that ran, or those that it chose."""
     rolls: bool = False
     """Whether it decides for the state that its action will meet, by rolling its model."""
     sees_queue: bool = False
     """Whether the actions under way are part of what it observes."""
-    delayed: bool = True
-    """Whether there is a delay at all."""
-    learns: bool = True
-    searches: bool = True
-    """Whether it has a latent model and searches with it; if not, it learns Q-values."""
 
     @property
-    def has_model(self) -> bool:
-        """Whether it learns a latent model."""
-        return self.learns and self.searches
+    def delayed(self) -> bool:
+        """Whether there is a delay at all."""
+        return issubclass(self.settings, DelayedConfig)
+
+    @property
+    def learns(self) -> bool:
+        """Whether it learns."""
+        return issubclass(self.settings, LearningConfig)
+
+    @property
+    def searches(self) -> bool:
+        """Whether it learns a world model and searches with it."""
+        return issubclass(self.settings, SearchingConfig)
 
 
 AGENTS: dict[AgentName, AgentKind] = {
@@ -48,8 +68,22 @@ AGENTS: dict[AgentName, AgentKind] = {
         "observes the actions under way, and models its decisions", logs="decided", sees_queue=True
     ),
     "delayed-q": AgentKind(
-        "Q-learning, acting at the state that a model predicts", rolls=True, searches=False
+        "Q-learning, acting at the state that a model predicts", DelayedQConfig, rolls=True
     ),
-    "undelayed": AgentKind("has no delay: the bound", delayed=False),
-    "random": AgentKind("decides at random: the floor", learns=False),
+    "undelayed": AgentKind("has no delay: the bound", UndelayedConfig),
+    "random": AgentKind("decides at random: the floor", RandomConfig),
 }
+
+
+def agent_kind(name: str) -> AgentKind:
+    """An agent by its name.
+
+    Raises:
+        UsageError: There is no such agent; the message names the nearest one.
+    """
+    for known, kind in AGENTS.items():
+        if known == name:
+            return kind
+    guess = meant(name, AGENTS)
+    hint = f"; did you mean '{guess}'?" if guess else ";"
+    raise UsageError(f"'{name}' is no agent{hint} valid: {', '.join(AGENTS)}")

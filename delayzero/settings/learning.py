@@ -109,8 +109,10 @@ class QConfig:
     """Of the Q-network; it falls to a tenth with the last update."""
     forward_learning_rate: float = 3e-3
     """Of the forward model; it falls likewise."""
-    discount: float | None = 0.99
-    """Of rewards in Q; None takes the run's."""
+    batch_size: int = 256
+    """Steps that an update learns from."""
+    discount: float = 0.99
+    """Of rewards, per step."""
     target_period: int = 10
     """Updates between copies of the weights that targets are made with."""
     clip_norm: float = 10.0
@@ -128,7 +130,7 @@ class QConfig:
             self,
             "q.",
             {
-                COUNT: ("width", "target_period"),
+                COUNT: ("width", "batch_size", "target_period"),
                 POSITIVE: ("learning_rate", "forward_learning_rate", "clip_norm", "epsilon_share"),
                 SHARE: ("epsilon_start", "epsilon_end"),
                 Bounds(0, 1, above=True): ("discount",),

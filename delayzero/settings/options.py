@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from delayzero.arguments import UsageError
 from delayzero.bounds import option
 from delayzero.extras import require
-from delayzero.settings.agents import AGENTS, AgentKind, AgentName
+from delayzero.settings.agents import AGENTS, agent_kind
 from delayzero.settings.presets import PRESETS, compose
 from delayzero.settings.run import TrainConfig
 from delayzero.words import meant
@@ -26,19 +26,34 @@ def split(words: Sequence[str]) -> tuple[list[str], list[str]]:
     """
     count = next((i for i, word in enumerate(words) if word.startswith("-")), len(words))
     presets, rest = list(words[:count]), list(words[count:])
-    known = list(_options(TrainConfig))
+    agent = agent_of(rest)
     for i in _places(rest):
         if not rest[i].startswith("-"):
             _refuse_word(rest[i], presets, [*rest[:i], *rest[i + 1 :]])
-        _check_option(rest[i].partition("=")[0], known)
+        _check_option(rest[i].partition("=")[0], agent)
     return presets, rest
+
+
+def agent_of(words: Sequence[str]) -> str:
+    """The agent that options name; dez if they name none.
+
+    Raises:
+        UsageError: There is no such agent.
+    """
+    agent = "dez"
+    for i in _places(words):
+        name, given, value = words[i].partition("=")
+        if name == "--agent" and (given or i + 1 < len(words)):
+            agent = value if given else words[i + 1]
+    agent_kind(agent)
+    return agent
 
 
 def read_config(words: Sequence[str]) -> TrainConfig:
     """The configuration that presets and options describe; ``--help`` prints them and exits.
 
     Raises:
-        UsageError: Something cannot be, or would change nothing.
+        UsageError: Something cannot be, or is no setting of the agent.
     """
     tyro = require("tyro", "train")
     presets, rest = split(words)
@@ -47,48 +62,22 @@ def read_config(words: Sequence[str]) -> TrainConfig:
             f"name a preset: {', '.join(PRESETS)}; for example: delayzero train cartpole"
         )
     try:
+        agent = agent_of(rest)
         config: TrainConfig = tyro.cli(
-            TrainConfig,
+            agent_kind(agent).settings,
             prog=f"delayzero train {' '.join(presets)}".strip(),
             args=rest,
-            default=compose(presets),
+            default=compose(presets, agent),
             config=(tyro.conf.FlagConversionOff,),
         )
     except ValueError as error:
         raise UsageError(str(error)) from None
-    check_used(rest, config.agent)
     return config
 
 
-def check_used(words: Sequence[str], agent: AgentName) -> None:
-    """Refuse options that would change nothing; presets may have set anything.
-
-    Args:
-        words: What stands behind the presets, see :func:`split`.
-        agent: Who is trained.
-
-    Raises:
-        UsageError: One belongs to a part of the configuration that this agent does not use.
-    """
-    own = _settings_of(AGENTS[agent])
-    for i in _places(words):
-        name = _as_typed(words[i])
-        if "." in name and not name.startswith(own):
-            named = ", ".join(f"{part}.." if part.endswith(".") else part for part in own)
-            has = f"its settings are {named}" if own else "it learns nothing"
-            raise UsageError(
-                f"{name} changes nothing for the agent '{agent}': {has}; leave it out, or choose "
-                "another --agent"
-            )
-
-
-def _settings_of(kind: AgentKind) -> tuple[str, ...]:
-    """How the options begin that stand for parts which an agent uses."""
-    if not kind.learns:
-        return ()
-    if not kind.searches:
-        return ("--q.", "--replay.", "--learner.batch-size")
-    return ("--model.", "--search.", "--replay.", "--learner.", "--reanalysis.")
+def options(agent: str) -> list[str]:
+    """Every option of an agent's runs, as it is typed."""
+    return list(_options(agent_kind(agent).settings))
 
 
 def _places(words: Sequence[str]) -> Iterator[int]:
@@ -114,10 +103,16 @@ def _options(kind: type, path: str = "") -> Iterator[str]:
             yield option(path + field.name)
 
 
-def _check_option(word: str, known: Sequence[str]) -> None:
-    typed = _as_typed(word)
+def _check_option(word: str, agent: str) -> None:
+    typed, known = _as_typed(word), options(agent)
     if word in HELP or word.startswith("--tyro-") or (word.startswith("--") and typed in known):
         return
+    others = [other for other in AGENTS if typed in options(other)]
+    if others and agent not in others:
+        raise UsageError(
+            f"'{word}' is no setting of the agent '{agent}', but of {', '.join(others)}; type: "
+            f"delayzero train --agent {agent} --help"
+        )
     parts = {name[2:].rpartition(".")[2]: name for name in reversed(known)}  # without its group
     names = {name[2:]: name for name in known}
     guess = meant(typed[2:].rpartition(".")[2], parts) if "." not in typed else None

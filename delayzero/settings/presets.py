@@ -3,19 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import fields, replace
+from typing import Any, TypeVar
 
 from delayzero.arguments import UsageError
+from delayzero.settings.agents import agent_kind
 from delayzero.settings.learning import LearnerConfig, ReanalysisConfig
 from delayzero.settings.run import TrainConfig
 from delayzero.words import meant
 
+Config = TypeVar("Config", bound=TrainConfig)
 Preset = Callable[[TrainConfig], TrainConfig]
 
 
-def cartpole(config: TrainConfig) -> TrainConfig:
+def changed(config: Config, **changes: Any) -> Config:
+    """A configuration with changes; those that its agent has no setting for are left out.
+
+    Args:
+        config: Of any agent.
+        changes: New values; of a group of settings, a dict with those of its fields that change.
+    """
+    own = {field.name for field in fields(config)}
+    values = {
+        name: replace(getattr(config, name), **value) if isinstance(value, dict) else value
+        for name, value in changes.items()
+        if name in own
+    }
+    return replace(config, **values)
+
+
+def cartpole(config: Config) -> Config:
     """CartPole and other small vector problems, on a laptop in a minute."""
-    return replace(
+    return changed(
         config,
         env="CartPole-v1",
         envs=8,
@@ -24,43 +43,42 @@ def cartpole(config: TrainConfig) -> TrainConfig:
         random_interactions=500,
         update_ratio=0.5,
         discount=0.997,
-        model=replace(config.model, support=25),
-        search=replace(config.search, simulations=16),
-        replay=replace(config.replay, priority_exponent=0.0),
-        learner=replace(
-            config.learner,
-            batch_size=64,
-            td_steps=15,
-            optimiser="adam",
-            learning_rate=4e-3,
-            warmup=200,
-            drop_at=0.7,
-        ),
-        reanalysis=replace(config.reanalysis, roots=512, positions_per_update=100),
+        model={"support": 25},
+        search={"simulations": 16},
+        replay={"priority_exponent": 0.0},
+        learner={
+            "batch_size": 64,
+            "td_steps": 15,
+            "optimiser": "adam",
+            "learning_rate": 4e-3,
+            "warmup": 200,
+            "drop_at": 0.7,
+        },
+        reanalysis={"roots": 512, "positions_per_update": 100},
+        q={"batch_size": 64},
     )
 
 
-def minatar(config: TrainConfig) -> TrainConfig:
+def minatar(config: Config) -> Config:
     """MinAtar, on a laptop in minutes."""
-    base = cartpole(config)
-    return replace(
-        base,
+    return changed(
+        cartpole(config),
         env="minatar:breakout",
         interactions=12_000,
         random_interactions=1000,
         update_ratio=1.0,
         discount=0.99,
-        model=replace(base.model, channels=16),
-        search=replace(base.search, considered_actions=4, q_floor=0.1, dirichlet_fraction=0.25),
-        replay=replace(base.replay, priority_exponent=0.6, final_correction=1.0),
-        learner=replace(base.learner, td_steps=5, optimiser="sgd", learning_rate=0.2),
-        reanalysis=replace(base.reanalysis, positions_per_update=16),
+        model={"channels": 16},
+        search={"considered_actions": 4, "q_floor": 0.1, "dirichlet_fraction": 0.25},
+        replay={"priority_exponent": 0.6, "final_correction": 1.0},
+        learner={"td_steps": 5, "optimiser": "sgd", "learning_rate": 0.2},
+        reanalysis={"positions_per_update": 16},
     )
 
 
-def atari(config: TrainConfig) -> TrainConfig:
+def atari(config: Config) -> Config:
     """Atari on one GPU: Gumbel search, reanalysis by sweeps, the paper's budget."""
-    return replace(
+    return changed(
         config,
         env="atari:Breakout",
         envs=32,
@@ -75,44 +93,46 @@ def atari(config: TrainConfig) -> TrainConfig:
         tail_updates=22_000,
         log_every=2000,
         evaluate_max_steps=3000,
-        search=replace(config.search, dirichlet_fraction=0.25),
-        learner=replace(LearnerConfig(), drop_at=0.7, consistency_steps=1),
-        reanalysis=replace(ReanalysisConfig(), positions_per_update=40),
-        q=replace(
-            config.q, learning_rate=1e-4, target_period=250, epsilon_end=0.001, epsilon_share=0.1
-        ),
+        search={"dirichlet_fraction": 0.25},
+        learner=LearnerConfig(drop_at=0.7, consistency_steps=1),
+        reanalysis=ReanalysisConfig(positions_per_update=40),
+        q={
+            "batch_size": 256,
+            "learning_rate": 1e-4,
+            "target_period": 250,
+            "epsilon_end": 0.001,
+            "epsilon_share": 0.1,
+        },
     )
 
 
-def atari_paper(config: TrainConfig) -> TrainConfig:
+def atari_paper(config: Config) -> Config:
     """Atari as the paper has it: walk:15, PUCT with 50 simulations, targets for each batch."""
-    base = atari(config)
-    return replace(
-        base,
+    return changed(
+        atari(config),
         delay="walk:15",
         envs=4,
         rows=8,
         overlap=False,
-        model=replace(base.model, action_code="plane", scaled=False),
-        replay=replace(base.replay, weights="relative", final_correction=1.0),
-        search=replace(base.search, method="puct", simulations=50, dirichlet_fraction=None),
-        learner=replace(
-            base.learner,
-            bootstrap="network",
-            td_age=69_000,
-            consistency_steps=None,
-            warmup=2300,
-            drop_at=102_300 / 150_000,
-            target_period=200,
-        ),
-        reanalysis=replace(base.reanalysis, mode="batch"),
+        model={"action_code": "plane", "scaled": False},
+        replay={"weights": "relative", "final_correction": 1.0},
+        search={"method": "puct", "simulations": 50, "dirichlet_fraction": None},
+        learner={
+            "bootstrap": "network",
+            "td_age": 69_000,
+            "consistency_steps": None,
+            "warmup": 2300,
+            "drop_at": 102_300 / 150_000,
+            "target_period": 200,
+        },
+        reanalysis={"mode": "batch"},
     )
 
 
-def debug(config: TrainConfig) -> TrainConfig:
+def debug(config: Config) -> Config:
     """Whatever comes before it, so small that it ends in seconds; nothing is learned."""
     needed = 64 + (config.stack + 6) * 4
-    return replace(
+    return changed(
         config,
         envs=4,
         rows=4,
@@ -127,9 +147,10 @@ def debug(config: TrainConfig) -> TrainConfig:
         final_max_steps=64,
         prediction_rows=16,
         label="debug",
-        search=replace(config.search, simulations=4),
-        learner=replace(config.learner, batch_size=16, unroll=2, td_steps=3, warmup=4),
-        reanalysis=replace(config.reanalysis, roots=32),
+        search={"simulations": 4},
+        learner={"batch_size": 16, "unroll": 2, "td_steps": 3, "warmup": 4},
+        reanalysis={"roots": 32},
+        q={"batch_size": 16},
     )
 
 
@@ -142,13 +163,13 @@ PRESETS: dict[str, Preset] = {
 }
 
 
-def compose(names: Iterable[str]) -> TrainConfig:
-    """The default configuration, changed by presets in turn.
+def compose(names: Iterable[str], agent: str = "dez") -> TrainConfig:
+    """The default settings of an agent, changed by presets in turn.
 
     Raises:
-        UsageError: There is no such preset; the message names the nearest one.
+        UsageError: There is no such preset or agent; the message names the nearest one.
     """
-    config = TrainConfig()
+    config: TrainConfig = agent_kind(agent).settings(agent=agent)
     for name in names:
         if name not in PRESETS:
             guess = meant(name, PRESETS)

@@ -1,69 +1,45 @@
-"""The configuration of a run: frozen dataclasses, every field of which is on the command line."""
+"""The settings of a run: frozen dataclasses, every field of which is on the command line.
+
+What every run has is in :class:`TrainConfig`. A run of an agent has the settings of its kind of
+agent too, and no others: see :data:`~delayzero.settings.agents.AGENTS`.
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import ClassVar
 
 from delayzero.bounds import COUNT, LARGEST, NOT_NEGATIVE, POSITIVE, Bounds, check_numbers
 from delayzero.delays import parse
 from delayzero.files import file_name
-from delayzero.settings.agents import AGENTS, AgentName
 from delayzero.settings.learning import LearnerConfig, QConfig, ReanalysisConfig
 from delayzero.settings.model import ModelConfig
 from delayzero.settings.replay import ReplayConfig
 from delayzero.settings.search import SearchConfig
-from delayzero.words import meant
-
-BOUNDS = {
-    COUNT: (
-        *("envs", "rows", "stack", "interactions", "log_every"),
-        *("evaluate_episodes", "final_episodes"),
-        *("max_steps", "evaluate_max_steps", "final_max_steps"),
-    ),
-    NOT_NEGATIVE: ("seed", "update_ratio", "tail_updates", "evaluate_every", "prediction_rows"),
-    Bounds(0, 1, above=True): ("discount",),
-    Bounds(0, math.inf, above=True): ("checkpoint_minutes",),
-    POSITIVE: ("memory",),
-}
 
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """A training run."""
+    """What can be set about every run."""
 
     env: str = "CartPole-v1"
     """The environment: atari:Breakout, minatar:Breakout, or any Gymnasium id."""
-    agent: AgentName = "dez"
+    agent: str = ""
     """Who acts: dez, a baseline, undelayed (no delay at all) or random."""
-    delay: str = "constant:0"
-    """The delay law, see: delayzero delays list."""
     seed: int = 0
     """Of everything random in the run."""
     envs: int = 8
     """Environments played side by side."""
     rows: int = 16
     """Steps of all environments between two rounds of learning."""
-    overlap: bool = False
-    """Learn while the next round is played, in a thread: the round then has weights a round older,
-    and nobody waits for the environments."""
     stack: int = 1
     """Frames in an observation."""
     max_steps: int | None = None
     """Steps after which a training episode is cut off; by default the environment's own limit."""
-    clip_rewards: bool = False
-    """Learn from the sign of rewards."""
-    discount: float = 0.997
-    """Of rewards, per step."""
     interactions: int = 8000
     """Steps taken in the environments, all together."""
-    random_interactions: int = 1000
-    """The first so many are random; learning begins after them."""
-    update_ratio: float = 0.5
-    """Updates for each interaction after that."""
-    tail_updates: int = 0
-    """Further updates after the last interaction."""
     evaluate_every: int = 0
     """Interactions between evaluations; 0: only at the end."""
     evaluate_episodes: int = 16
@@ -74,9 +50,6 @@ class TrainConfig:
     """Episodes of the evaluation at the end."""
     final_max_steps: int | None = None
     """Steps after which an episode of the evaluation at the end is cut off; see max_steps."""
-    prediction_rows: int = 256
-    """Steps of 8 environments played at the end to measure how well the model foresees; 0: none,
-    and none on the way."""
     log_every: int = 500
     """Interactions between lines of metrics; updates, when all is played."""
     audit: bool = False
@@ -91,32 +64,103 @@ class TrainConfig:
     one."""
     label: str | None = None
     """Part of the default folder's name; the preset debug has one, to be in no other run's way."""
-    model: ModelConfig = field(default_factory=ModelConfig)
-    """The networks."""
-    search: SearchConfig = field(default_factory=SearchConfig)
-    """The tree search."""
-    replay: ReplayConfig = field(default_factory=ReplayConfig)
-    """What is kept and sampled."""
-    learner: LearnerConfig = field(default_factory=LearnerConfig)
-    """The updates."""
-    reanalysis: ReanalysisConfig = field(default_factory=ReanalysisConfig)
-    """Searching stored positions again."""
-    q: QConfig = field(default_factory=QConfig)
-    """The agent delayed-q, in the place of model, search, learner (but its batch) and reanalysis.
-    """
+
+    agents: ClassVar[tuple[str, ...]] = ()
+    """The agents that have these settings; the first one is the default."""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be, and say what to type."""
-        check_numbers(self, "", BOUNDS)
-        if self.agent not in AGENTS:
-            guess = meant(self.agent, AGENTS)
-            hint = f"; did you mean '{guess}'?" if guess else ""
-            raise ValueError(f"'{self.agent}' is no agent{hint} valid: {', '.join(AGENTS)}")
+        """Check the fields; a message says what to type."""
+        if self.agent not in self.agents:
+            raise ValueError(f"{type(self).__name__} is for the agents {', '.join(self.agents)}")
+        bounds = {
+            COUNT: (
+                *("envs", "rows", "stack", "interactions", "log_every"),
+                *("evaluate_episodes", "final_episodes"),
+                *("max_steps", "evaluate_max_steps", "final_max_steps"),
+            ),
+            NOT_NEGATIVE: ("seed", "evaluate_every"),
+            Bounds(0, math.inf, above=True): ("checkpoint_minutes",),
+            POSITIVE: ("memory",),
+        }
+        check_numbers(self, "", bounds)
+
+    @property
+    def law(self) -> str | None:
+        """The delay law, or None without delay."""
+        return None
+
+    @property
+    def max_delay(self) -> int:
+        """M, the largest delay."""
+        return 0 if self.law is None else parse(self.law).max_delay
+
+    @property
+    def total_updates(self) -> int:
+        """Updates of the whole run."""
+        return 0
+
+    @property
+    def updates_per_round(self) -> int:
+        """Updates that go with a round of self-play, about; as many at once when all is played."""
+        return 0
+
+    def updates_due(self, interactions: int) -> int:
+        """Updates that should have been made after so many interactions."""
+        return 0
+
+    @property
+    def run_folder(self) -> str:
+        """Where the run is kept."""
+        words = [self.env, self.agent, *([] if self.law is None else [self.law])]
+        name = file_name(*words)
+        label = f"-{self.label}" if self.label else ""
+        return self.folder or f"runs/{name}-seed{self.seed}{label}"
+
+
+@dataclass(frozen=True)
+class DelayedConfig(TrainConfig):
+    """A run whose actions take effect late."""
+
+    delay: str = "constant:0"
+    """The delay law, see: delayzero delays list."""
+
+    def __post_init__(self) -> None:
+        """Check the fields; a message says what to type."""
+        super().__post_init__()
         parse(self.delay)  # raises DelayError, which says what to type
+
+    @property
+    def law(self) -> str:
+        """The delay law."""
+        return self.delay
+
+
+@dataclass(frozen=True)
+class LearningConfig(TrainConfig):
+    """A run of an agent that learns."""
+
+    overlap: bool = False
+    """Learn while the next round is played, in a thread: the round then has weights a round older,
+    and nobody waits for the environments."""
+    clip_rewards: bool = False
+    """Learn from the sign of rewards."""
+    random_interactions: int = 1000
+    """The first so many are random; learning begins after them."""
+    update_ratio: float = 0.5
+    """Updates for each interaction after that."""
+    tail_updates: int = 0
+    """Further updates after the last interaction."""
+    replay: ReplayConfig = field(default_factory=ReplayConfig)
+    """What is kept and sampled."""
+
+    def __post_init__(self) -> None:
+        """Check the fields; a message says what to type."""
+        super().__post_init__()
+        check_numbers(self, "", {NOT_NEGATIVE: ("update_ratio", "tail_updates")})
         if self.random_interactions < self.needed_at_start:
             raise ValueError(
                 f"--random-interactions is {self.random_interactions}; a batch of "
-                f"{self.learner.batch_size} and its windows need {self.needed_at_start}; type "
+                f"{self.batch_size} and its windows need {self.needed_at_start}; type "
                 f"--random-interactions {self.needed_at_start}"
             )
         if self.interactions <= self.random_interactions:
@@ -139,18 +183,27 @@ class TrainConfig:
             )
 
     @property
+    def batch_size(self) -> int:
+        """Positions that an update learns from."""
+        raise NotImplementedError
+
+    @property
+    def window(self) -> int:
+        """Rows that a position needs behind its own."""
+        raise NotImplementedError
+
+    @property
     def needed_at_start(self) -> int:
         """Interactions after which a batch can surely be sampled.
 
         Up to half of the rows may be the last ones of episodes, which are not sampled.
         """
-        return 2 * self.learner.batch_size + (self.learner.window + self.stack + 1) * self.envs
+        return 2 * self.batch_size + (self.window + self.stack + 1) * self.envs
 
     @property
     def total_updates(self) -> int:
         """Updates of the whole run."""
-        tail = self.tail_updates if AGENTS[self.agent].learns else 0
-        return self.updates_due(self.interactions) + tail
+        return self.updates_due(self.interactions) + self.tail_updates
 
     @property
     def updates_per_round(self) -> int:
@@ -159,25 +212,84 @@ class TrainConfig:
 
     def updates_due(self, interactions: int) -> int:
         """Updates that should have been made after so many interactions."""
-        if not AGENTS[self.agent].learns:
-            return 0
         learned_from = min(interactions, self.interactions) - self.random_interactions
         return max(0, int(Fraction(str(self.update_ratio)) * learned_from))  # 0.29 * 100 is 29
 
-    @property
-    def law(self) -> str | None:
-        """The delay law, or None for an agent without delay."""
-        return self.delay if AGENTS[self.agent].delayed else None
+
+@dataclass(frozen=True)
+class SearchingConfig(LearningConfig):
+    """A run of an agent that learns a world model and searches with it."""
+
+    discount: float = 0.997
+    """Of rewards, per step."""
+    prediction_rows: int = 256
+    """Steps of 8 environments played at the end to measure how well the model foresees; 0: none,
+    and none on the way."""
+    model: ModelConfig = field(default_factory=ModelConfig)
+    """The networks."""
+    search: SearchConfig = field(default_factory=SearchConfig)
+    """The tree search."""
+    learner: LearnerConfig = field(default_factory=LearnerConfig)
+    """The updates."""
+    reanalysis: ReanalysisConfig = field(default_factory=ReanalysisConfig)
+    """Searching stored positions again."""
+
+    def __post_init__(self) -> None:
+        """Check the fields; a message says what to type."""
+        super().__post_init__()
+        bounds = {NOT_NEGATIVE: ("prediction_rows",), Bounds(0, 1, above=True): ("discount",)}
+        check_numbers(self, "", bounds)
 
     @property
-    def max_delay(self) -> int:
-        """M, the largest delay."""
-        return 0 if self.law is None else parse(self.law).max_delay
+    def batch_size(self) -> int:
+        """Positions that an update learns from."""
+        return self.learner.batch_size
 
     @property
-    def run_folder(self) -> str:
-        """Where the run is kept."""
-        words = [self.env, self.agent, *([] if self.law is None else [self.law])]
-        name = file_name(*words)
-        label = f"-{self.label}" if self.label else ""
-        return self.folder or f"runs/{name}-seed{self.seed}{label}"
+    def window(self) -> int:
+        """Rows that a position needs behind its own."""
+        return self.learner.window
+
+
+@dataclass(frozen=True)
+class PlanningConfig(SearchingConfig, DelayedConfig):
+    """A run of an agent that searches, under delay."""
+
+    agent: str = "dez"
+    agents: ClassVar = ("dez", "oblivious", "oblivious-executed", "augmented")
+
+
+@dataclass(frozen=True)
+class UndelayedConfig(SearchingConfig):
+    """A run of an agent that searches, without delay."""
+
+    agent: str = "undelayed"
+    agents: ClassVar = ("undelayed",)
+
+
+@dataclass(frozen=True)
+class DelayedQConfig(LearningConfig, DelayedConfig):
+    """A run of Delayed-Q."""
+
+    agent: str = "delayed-q"
+    q: QConfig = field(default_factory=QConfig)
+    """What it learns with, and how it explores."""
+    agents: ClassVar = ("delayed-q",)
+
+    @property
+    def batch_size(self) -> int:
+        """Positions that an update learns from."""
+        return self.q.batch_size
+
+    @property
+    def window(self) -> int:
+        """Rows that a position needs behind its own."""
+        return 1
+
+
+@dataclass(frozen=True)
+class RandomConfig(DelayedConfig):
+    """A run of an agent that decides at random."""
+
+    agent: str = "random"
+    agents: ClassVar = ("random",)

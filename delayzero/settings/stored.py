@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
-import dataclasses
 import types
 import typing
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any, TypeVar
 
 from delayzero.arguments import UsageError
+from delayzero.settings.agents import AGENTS, agent_kind
+from delayzero.settings.run import TrainConfig
 from delayzero.words import meant
 
 Config = TypeVar("Config")
+
+
+def from_json(values: Mapping[str, Any]) -> TrainConfig:
+    """A run's settings from what ``dataclasses.asdict`` made of them, here or in older versions.
+
+    Raises:
+        UsageError: A key or the agent is unknown; the message names the nearest one.
+        ValueError: A value cannot be.
+    """
+    kind = agent_kind(values.get("agent", "dez")).settings
+    others = {field.name for agent in AGENTS.values() for field in fields(agent.settings)}
+    own = {field.name for field in fields(kind)}
+    former = with_former_defaults(values)
+    return from_dict(kind, {k: v for k, v in former.items() if k in own or k not in others})
 
 
 def from_dict(kind: type[Config], values: Mapping[str, Any], path: str = "") -> Config:
@@ -21,7 +37,7 @@ def from_dict(kind: type[Config], values: Mapping[str, Any], path: str = "") -> 
         UsageError: A key is unknown; the message names the nearest one.
     """
     hints = typing.get_type_hints(kind)
-    known = {f.name for f in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    known = {f.name for f in fields(kind)}  # type: ignore[arg-type]
     for key in values:
         if key not in known:
             guess = meant(key, known)
@@ -51,6 +67,12 @@ def with_former_defaults(values: Mapping[str, Any]) -> dict[str, Any]:
         "replay": {"weights": "relative", "final_correction": 1.0},
     }
     changed = dict(values)
+    q, learner = values.get("q"), values.get("learner")
+    if isinstance(q, Mapping) and isinstance(learner, Mapping) and "batch_size" not in q:
+        discount = q.get("discount") or values.get("discount")
+        former["q"] = {"batch_size": learner.get("batch_size")}
+        changed["q"] = {**q, "discount": discount}
+        values = changed
     for section, settings in former.items():
         if isinstance(values.get(section, {}), Mapping):
             changed[section] = {**settings, **values.get(section, {})}

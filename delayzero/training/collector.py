@@ -26,6 +26,7 @@ from delayzero.playing.streams import (
 )
 from delayzero.playing.system import System
 from delayzero.replay import Decisions, HostFrames, Replay, Step, Targets, Transitions, append
+from delayzero.settings import LearningConfig
 
 
 class Played(NamedTuple):
@@ -105,10 +106,13 @@ class Collector:
         config = self._system.config
         left = config.interactions - self.interactions
         count = min(config.rows, -(-left // config.envs))
-        progress = updates / max(1, config.total_updates - config.tail_updates)
+        random, tail = 0, 0
+        if isinstance(config, LearningConfig):
+            random, tail = config.random_interactions, config.tail_updates
+        progress = updates / max(1, config.total_updates - tail)
         played = Played([], [], variables, updates)
         for _ in range(count):
-            at_random = self.interactions < config.random_interactions
+            at_random = self.interactions < random
             step, endings = self._player.step(variables, progress=progress, at_random=at_random)
             played.steps.append(step)
             played.endings.extend(endings)

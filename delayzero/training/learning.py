@@ -119,7 +119,7 @@ class Learning:
         self.metrics = numbers["metrics"]
 
     def _sweep(self, due: int) -> None:
-        config, roots = self._system.config, self._system.sweep_roots
+        config, roots = self._system.searching, self._system.sweep_roots
         self._sweep_credit += config.reanalysis.positions_per_update * due / roots
         count = int(self._sweep_credit)
         if count == 0:

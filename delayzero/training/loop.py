@@ -32,7 +32,7 @@ from delayzero.progress import Advance, progress
 from delayzero.replay import FrameWriter, arrays_of, cut_off, release, with_arrays
 from delayzero.runs.checkpoint import BrokenCheckpointError, Checkpoints, examples_of
 from delayzero.runs.run_folder import RunFolder, versions
-from delayzero.settings import TrainConfig
+from delayzero.settings import LearningConfig, SearchingConfig, TrainConfig
 from delayzero.spaces import Spaces
 from delayzero.training.alarms import Alarms
 from delayzero.training.collector import Collector
@@ -75,13 +75,7 @@ def train(config: TrainConfig, command: Sequence[str]) -> Outcome:
             _say(f"{folder.path} is finished; its result is in {folder.result}")
             return Outcome(True, folder.path)
         folder.open(config, command)
-        unrolled = system.kind.rolls and system.kind.searches
-        if unrolled and config.max_delay > config.learner.unroll:
-            _say(
-                f"the model is rolled through up to {config.max_delay} actions and trained for "
-                f"{config.learner.unroll}: --learner.unroll {config.max_delay} trains it so far, "
-                "for more time"
-            )
+        advise(system)
         trainer = Trainer(system, env, folder)
         try:
             return Outcome(trainer.run(), folder.path)
@@ -90,6 +84,19 @@ def train(config: TrainConfig, command: Sequence[str]) -> Outcome:
     finally:
         env.close()
         folder.close()
+
+
+def advise(system: System) -> None:
+    """Say what the user may want to change before the run begins."""
+    config = system.config
+    if not (system.kind.rolls and isinstance(config, SearchingConfig)):
+        return
+    if config.max_delay > config.learner.unroll:
+        _say(
+            f"the model is rolled through up to {config.max_delay} actions and trained for "
+            f"{config.learner.unroll}: --learner.unroll {config.max_delay} trains it so far, "
+            "for more time"
+        )
 
 
 class Trainer:
@@ -104,7 +111,8 @@ class Trainer:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="learning")
         self._log = MetricsLog(folder.metrics, folder.path / "tensorboard")
         self._evaluator: Evaluator | None = None
-        self._foresees = system.kind.has_model and system.config.prediction_rows > 0
+        config = system.config
+        self._foresees = isinstance(config, SearchingConfig) and config.prediction_rows > 0
         self._foresee = foresight_program(system) if self._foresees else None
         self._prediction_key = run_key(system.config.seed, STREAM_PREDICTION)
         self._rounds = 0
@@ -171,7 +179,8 @@ class Trainer:
         """Play, learn, write down."""
         config, before, done = self._system.config, self._collector.interactions, self._done()
         self._rounds += 1
-        if before < config.interactions and config.overlap:
+        beside = isinstance(config, LearningConfig) and config.overlap
+        if before < config.interactions and beside:
             self._play_beside(config.updates_due(before) - self.updates)
         elif before < config.interactions:
             self._play()

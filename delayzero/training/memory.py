@@ -10,7 +10,7 @@ import jax
 
 from delayzero.arguments import UsageError
 from delayzero.playing.system import System
-from delayzero.settings import TrainConfig
+from delayzero.settings import LearningConfig, TrainConfig
 
 SHARE_FOR_FRAMES = 0.6
 GIGA = 1e9
@@ -62,7 +62,8 @@ def frames_on_host(system: System) -> tuple[bool, str]:
     Raises:
         UsageError: Neither the device nor the host has room for them.
     """
-    needed, budget = frame_bytes(system), system.config.replay.device_gigabytes
+    config, needed = system.config, frame_bytes(system)
+    budget = config.replay.device_gigabytes if isinstance(config, LearningConfig) else None
     room = SHARE_FOR_FRAMES * allowed_bytes(system.config) if budget is None else budget * GIGA
     if needed <= room:
         return False, ""

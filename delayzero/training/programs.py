@@ -19,6 +19,7 @@ from delayzero.learning.reanalysis import sweep
 from delayzero.playing.streams import STREAM_WEIGHTS, run_key
 from delayzero.playing.system import System
 from delayzero.replay import Replay, create
+from delayzero.settings import LearningConfig
 from delayzero.training.memory import (
     allowed_bytes,
     check_fits,
@@ -83,7 +84,9 @@ class Programs:
         learning, playing = (
             max(map(working_bytes, found), default=0) for found in (compiled.values(), further)
         )
-        if system.config.overlap:  # both at once, and self-play has weights of its own
+        config = system.config
+        if isinstance(config, LearningConfig) and config.overlap:
+            # Both at once, and self-play has weights of its own.
             check_fits(kept + tree_bytes(learner.variables), learning + playing, have)
         else:
             check_fits(kept, max(learning, playing), have)
@@ -120,7 +123,7 @@ class Programs:
             own["update"] = self._lower_update
             if self._system.sweeps:
                 own["sweep"] = self._lower_sweep
-            if self._system.kind.has_model:
+            if self._system.kind.searches:
                 own["health"] = self._lower_health
         return own
 

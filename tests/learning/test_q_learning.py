@@ -19,13 +19,18 @@ from . import oracle
 
 ROWS, LENGTH, STACK, DISCOUNT = 48, 60, 2, 0.9
 KEY = jax.random.key(3)
-CONFIG = QConfig(width=8, learning_rate=1e-2, forward_learning_rate=1e-2, target_period=3)
+CONFIG = QConfig(
+    width=8,
+    learning_rate=1e-2,
+    forward_learning_rate=1e-2,
+    batch_size=16,
+    discount=DISCOUNT,
+    target_period=3,
+)
 LEARNER = QLearner(
     model=vector_q_model(oracle.ACTIONS, size=3, width=8),
     config=CONFIG,
     replay=ReplayConfig(priority_exponent=0.9),
-    batch_size=16,
-    discount=DISCOUNT,
     total_updates=20,
 )
 update, next_batch = oracle.quick_jit(LEARNER.update), oracle.quick_jit(LEARNER.batch)
@@ -161,8 +166,8 @@ def linear_system(steps=400, envs=2):
 def test_the_forward_model_learns_a_linear_system():
     replay, matrix = linear_system()
     model = vector_q_model(3, size=2, width=32)
-    settings = {"model": model, "batch_size": 64, "total_updates": 600}
-    learner = replace(LEARNER, config=replace(CONFIG, forward_learning_rate=3e-3), **settings)
+    config = replace(CONFIG, forward_learning_rate=3e-3, batch_size=64)
+    learner = replace(LEARNER, config=config, model=model, total_updates=600)
     state = oracle.quick_jit(learner.init)(jax.random.key(0), jnp.zeros((1, 1, 2)))
     state, _, _ = oracle.quick_jit(learner.update)(state, replay, KEY, 600)
     x = np.random.default_rng(1).uniform(-0.5, 0.5, (50, 1, 2)).astype(np.float32)
@@ -188,8 +193,8 @@ def minatar_at_random(game, steps=200, envs=4):
 def test_the_forward_model_learns_minatar():
     replay = minatar_at_random("breakout")
     model = image_q_model(3, planes=4, width=96)
-    settings = {"model": model, "batch_size": 32, "total_updates": 200}
-    learner = replace(LEARNER, config=replace(CONFIG, forward_learning_rate=5e-3), **settings)
+    config = replace(CONFIG, forward_learning_rate=5e-3, batch_size=32)
+    learner = replace(LEARNER, config=config, model=model, total_updates=200)
     state = jax.jit(learner.init)(jax.random.key(0), jnp.zeros((1, 1, 10, 10, 4)))
     train = jax.jit(learner.update)
     losses = []

@@ -2,7 +2,7 @@
 
 import json
 import warnings
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,7 +17,7 @@ from delayzero.playing.environments import Environments, make_training_env
 from delayzero.playing.system import build_system
 from delayzero.replay import HostFrames
 from delayzero.runs.run_folder import RunFolder
-from delayzero.settings import compose
+from delayzero.settings import changed, compose
 from delayzero.spaces import Spaces
 from delayzero.training import loop
 from delayzero.training.programs import Programs
@@ -31,21 +31,21 @@ FREE = (  # what no compiled program knows
 )
 
 
-def small(folder=None, presets=("cartpole", "debug"), **changes):
+def small(folder=None, presets=("cartpole", "debug"), agent="dez", **changes):
     """Five rounds of learning, with sweeps, priorities and a target network."""
-    config = compose(presets)
-    config = replace(
+    config = compose(presets, agent)
+    config = changed(
         config,
         folder=None if folder is None else str(folder),
-        interactions=config.random_interactions + 80,
+        interactions=compose(presets).random_interactions + 80,
         checkpoint_minutes=1000.0,
         prediction_rows=0,
-        model=replace(config.model, **TINY),
-        replay=replace(config.replay, priority_exponent=0.6),
-        learner=replace(config.learner, target_period=3),
-        reanalysis=replace(config.reanalysis, roots=24, positions_per_update=9.5),
+        model=TINY,
+        replay={"priority_exponent": 0.6},
+        learner={"target_period": 3},
+        reanalysis={"roots": 24, "positions_per_update": 9.5},
     )
-    return replace(config, **changes)
+    return changed(config, **changes)
 
 
 class Traced(NamedTuple):

@@ -2,6 +2,7 @@ import math
 
 import pytest
 
+from delayzero.settings.options import options
 from delayzero.training.alarms import COLLAPSED, SETTLED, SYMPTOMS, Alarms, collapse_warning
 
 HEALTHY = {
@@ -82,10 +83,7 @@ def test_the_count_goes_on_where_it_was():
 
 
 def test_options_that_are_named_exist():
-    from delayzero.settings import TrainConfig
-    from delayzero.settings.options import _options
-
-    known = set(_options(TrainConfig))
+    known = set(options("dez"))
     words = " ".join([*(s.remedy for s in SYMPTOMS), collapse_warning(0.0, 4)])
     named = {word.strip(",;.") for word in words.split() if word.startswith("--")}
     assert named <= known

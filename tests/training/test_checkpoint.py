@@ -144,7 +144,6 @@ def test_reads_that_orbax_gave_up_are_not_shown(run):
 def command(run):
     """The command of the small run, whose settings are those in its folder."""
     values = json.loads((run / "config.json").read_text())
-    del values["q"]  # of another agent
     return ["train", "cartpole", "debug", *flags(values)]
 
 

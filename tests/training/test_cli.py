@@ -62,24 +62,37 @@ def fails(capsys, *words):
         (["cartpole", "--learner.learning-rate", "nan"], "--learner.learning-rate is nan"),
         (
             ["cartpole", "--q.width=3"],
-            "--q.width changes nothing for the agent 'dez': its settings are --model..., "
-            "--search..., --replay..., --learner..., --reanalysis...; leave it out",
+            "'--q.width' is no setting of the agent 'dez', but of delayed-q; type: delayzero train "
+            "--agent dez --help",
         ),
         (
             ["cartpole", "--agent", "delayed-q", "--learner.learning_rate", "7"],
-            "--learner.learning-rate changes nothing for the agent 'delayed-q': its settings are "
-            "--q..., --replay..., --learner.batch-size; leave it out, or choose another --agent",
+            "'--learner.learning_rate' is no setting of the agent 'delayed-q', but of dez,",
         ),
         (
             ["cartpole", "--search.simulations", "9", "--agent", "random"],
-            "--search.simulations changes nothing for the agent 'random': it learns nothing",
+            "'--search.simulations' is no setting of the agent 'random', but of dez",
         ),
+        (
+            ["cartpole", "--agent", "delayed-q", "--discount", "0.5"],
+            "'--discount' is no setting of the agent 'delayed-q'",
+        ),
+        (
+            ["cartpole", "--agent=random", "--update-ratio", "3"],
+            "'--update-ratio' is no setting of the agent 'random'",
+        ),
+        (
+            ["cartpole", "--agent", "undelayed", "--delay", "walk:5"],
+            "'--delay' is no setting of the agent 'undelayed'",
+        ),
+        (["cartpole", "--agent", "dezz"], "'dezz' is no agent; did you mean 'dez'?"),
     ],
     ids=[
         *("option", "nested-option", "value", "preset", "second-preset", "nothing"),
         *("no-preset", "too-small", "too-early", "nested-too-small"),
         *("nested-name", "no-group", "one-dash", "far-from-all", "late-preset", "two-values"),
         *("nothing-learned", "nan", "q-of-dez", "learner-of-delayed-q", "search-of-random"),
+        *("discount-of-delayed-q", "ratio-of-random", "delay-of-undelayed", "no-agent"),
     ],
 )
 def test_errors_say_what_to_type(words, message, asked, capsys):
@@ -130,7 +143,7 @@ def test_every_setting_can_be_typed(asked, capsys, tmp_path):
 
 
 def test_what_an_agent_uses_can_be_typed(asked):
-    q = ["--q.width", "8", "--replay.capacity=7000", "--learner.batch_size", "32", "--seed", "3"]
+    q = ["--q.width", "8", "--replay.capacity=7000", "--q.batch_size", "32", "--seed", "3"]
     assert main(["train", "cartpole", "--agent", "delayed-q", *q]) == 0
     assert main(["train", "cartpole", "--model.width", "32", "--reanalysis.roots=64"]) == 0
     assert main(["train", "atari", "--agent", "random"]) == 0, "what presets set is left alone"

@@ -5,31 +5,62 @@ import pytest
 
 from delayzero.arguments import UsageError
 from delayzero.settings import (
+    AGENTS,
     PRESETS,
     LearnerConfig,
     ModelConfig,
+    PlanningConfig,
     ReplayConfig,
     SearchConfig,
-    TrainConfig,
+    UndelayedConfig,
     compose,
 )
-from delayzero.settings.stored import from_dict, with_former_defaults
+from delayzero.settings.stored import from_json, with_former_defaults
 
 from .small import small
 
 
+@pytest.mark.parametrize("agent", AGENTS)
 @pytest.mark.parametrize("name", PRESETS)
-def test_presets_compose_and_come_back_from_json(name):
+def test_presets_compose_and_come_back_from_json(name, agent):
     for names in ([name], [name, "debug"]):
-        config = compose(names)
-        assert from_dict(TrainConfig, json.loads(json.dumps(asdict(config)))) == config
-        assert config.random_interactions >= config.needed_at_start
+        config = compose(names, agent)
+        assert type(config) is AGENTS[agent].settings
+        assert from_json(json.loads(json.dumps(asdict(config)))) == config
+        if AGENTS[agent].learns:
+            assert config.random_interactions >= config.needed_at_start
     assert config.interactions < 300
-    assert config.env == compose([name]).env
+    assert config.env == compose([name], agent).env
+
+
+def test_settings_belong_to_their_agents():
+    assert not hasattr(compose(["atari-paper"], "undelayed"), "delay")
+    assert not hasattr(compose(["atari"], "delayed-q"), "discount")
+    assert not hasattr(compose(["cartpole"], "random"), "update_ratio")
+    assert compose(["atari-paper"], "random").delay == "walk:15"
+    assert compose(["cartpole"], "delayed-q").batch_size == 64
+    with pytest.raises(ValueError, match="UndelayedConfig is for the agents undelayed"):
+        UndelayedConfig(agent="dez")
+
+
+def test_settings_of_before_agents_had_their_own():
+    """Every run used to have the settings of all agents."""
+    everything = {name: asdict(compose(["cartpole"], name)) for name in AGENTS}
+    everything["delayed-q"]["q"].pop("batch_size")
+    old = {key: value for values in everything.values() for key, value in values.items()}
+    old |= {"seed": 5, "discount": 0.9, "learner": old["learner"] | {"batch_size": 32}}
+    for agent in AGENTS:
+        config = from_json(old | {"agent": agent})
+        assert type(config) is AGENTS[agent].settings
+        assert (config.agent, config.seed) == (agent, 5)
+    q = from_json(old | {"agent": "delayed-q"}).q
+    assert (q.batch_size, q.discount) == (32, 0.99)
+    run_discount = old | {"agent": "delayed-q", "q": old["q"] | {"discount": None}}
+    assert from_json(run_discount).q.discount == 0.9
 
 
 def test_presets_are_applied_in_their_order():
-    assert compose([]) == TrainConfig()
+    assert compose([]) == PlanningConfig()
     assert compose(["debug", "cartpole"]).interactions == compose(["cartpole"]).interactions
     assert compose(["atari-paper"]).search.method == "puct"
     assert compose(["atari"]).clip_rewards
@@ -39,9 +70,9 @@ def test_unknown_presets_and_settings_are_refused_with_the_nearest():
     with pytest.raises(UsageError, match="'cartpol' is no preset; did you mean 'cartpole'"):
         compose(["cartpol"])
     with pytest.raises(UsageError, match=r"'interaction' is no setting.*mean 'interactions'"):
-        from_dict(TrainConfig, {"interaction": 3})
+        from_json({"interaction": 3})
     with pytest.raises(UsageError, match=r"'learner.batchsize'.*mean 'learner.batch_size'"):
-        from_dict(TrainConfig, {"learner": {"batchsize": 3}})
+        from_json({"learner": {"batchsize": 3}})
 
 
 @pytest.mark.parametrize(
@@ -76,7 +107,7 @@ def test_unknown_presets_and_settings_are_refused_with_the_nearest():
 def test_what_cannot_be_is_refused_by_name(changes):
     (name,) = changes
     with pytest.raises(ValueError, match=f"^--{name.replace('_', '-')} is"):
-        replace(TrainConfig(), **changes)
+        replace(PlanningConfig(), **changes)
 
 
 def test_too_little_before_learning_is_refused():
@@ -91,7 +122,7 @@ def test_too_little_before_learning_is_refused():
 
 
 def test_checkpoints_may_be_left_out():
-    assert TrainConfig(checkpoint_minutes=float("inf")).checkpoint_minutes == float("inf")
+    assert PlanningConfig(checkpoint_minutes=float("inf")).checkpoint_minutes == float("inf")
 
 
 def test_a_run_that_would_not_learn_is_refused():
@@ -105,19 +136,19 @@ def test_a_run_that_would_not_learn_is_refused():
 
 def test_more_updates_than_can_be_counted_are_refused():
     with pytest.raises(ValueError, match=r"--update-ratio 1000000.0 makes 7000000000 updates"):
-        TrainConfig(update_ratio=1e6)
+        PlanningConfig(update_ratio=1e6)
 
 
 @pytest.mark.parametrize(("ratio", "due"), [(0.29, 29), (0.57, 57), (1.1, 110), (1e-5, 0)])
 def test_updates_due_are_exact(ratio, due):
-    config = TrainConfig(update_ratio=ratio, random_interactions=1000)
+    config = PlanningConfig(update_ratio=ratio, random_interactions=1000)
     assert config.updates_due(1100) == due
     assert config.updates_due(1099) == max(0, due - 1 if ratio <= 1 else 108)
 
 
 def test_updates_due():
     config = replace(
-        TrainConfig(learner=LearnerConfig(batch_size=8)),
+        PlanningConfig(learner=LearnerConfig(batch_size=8)),
         interactions=1000,
         random_interactions=300,
         update_ratio=0.3,
@@ -129,11 +160,11 @@ def test_updates_due():
 
 
 def test_the_folder_is_named_after_the_run():
-    config = TrainConfig(env="atari:Pong", seed=3, delay="walk:5")
+    config = PlanningConfig(env="atari:Pong", seed=3, delay="walk:5")
     assert config.run_folder == "runs/atari-Pong-dez-walk-5-seed3"
-    config = TrainConfig(env="delayzero/Identity-v0", agent="undelayed")
+    config = UndelayedConfig(env="delayzero/Identity-v0")
     assert config.run_folder == "runs/delayzero-Identity-v0-undelayed-seed0"
-    assert TrainConfig(folder="here").run_folder == "here"
+    assert PlanningConfig(folder="here").run_folder == "here"
 
 
 def test_a_debug_run_is_in_no_other_runs_way():

@@ -174,7 +174,7 @@ def test_the_tail_is_logged_as_often_as_the_rest(log_every, tmp_path, monkeypatc
 
 
 def test_who_does_not_learn_has_no_tail(tmp_path, monkeypatch):
-    config = small(tmp_path / "run", agent="random", tail_updates=40, log_every=32, rows=1)
+    config = small(tmp_path / "run", agent="random", log_every=32, rows=1)
     run = trainer(config)
     assert run._done() == 0
     monkeypatch.setattr(run, "_conclude", lambda: None)

@@ -11,16 +11,16 @@ from delayzero.envs.toys import one_hot
 from delayzero.settings import (
     LearnerConfig,
     ModelConfig,
+    PlanningConfig,
     ReanalysisConfig,
     ReplayConfig,
     SearchConfig,
-    TrainConfig,
 )
 from delayzero.training.loop import train
 
 
 def quick(env, interactions, folder, seed=0):
-    return TrainConfig(
+    return PlanningConfig(
         env=env,
         seed=seed,
         envs=8,

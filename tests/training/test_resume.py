@@ -18,6 +18,7 @@ from delayzero.arguments import UsageError
 from delayzero.cli import main
 from delayzero.replay import arrays_of
 from delayzero.runs.checkpoint import Checkpoints
+from delayzero.settings import changed
 from delayzero.training import loop
 from delayzero.training.loop import train
 
@@ -281,7 +282,7 @@ def atari(folder=None, **changes):
         final_max_steps=8,
         **usual | changes,
     )
-    return replace(base, model=replace(base.model, kind="mlp"))
+    return changed(base, model={"kind": "mlp"})
 
 
 def test_frames_of_atari_are_rebuilt(tmp_path, monkeypatch):

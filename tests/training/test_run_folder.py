@@ -10,7 +10,7 @@ from delayzero.arguments import UsageError
 from delayzero.cli import main
 from delayzero.runs import run_folder
 from delayzero.runs.run_folder import RunFolder, command_line
-from delayzero.settings import TrainConfig
+from delayzero.settings import PlanningConfig
 from delayzero.training.loop import train
 
 from .small import metrics_of, small
@@ -167,7 +167,7 @@ def test_other_settings_are_refused_by_name(tmp_path):
 def test_the_versions_of_the_first_start_stay(tmp_path, monkeypatch):
     for version in ("1", "2"):
         monkeypatch.setattr(run_folder, "versions", lambda version=version: {"jax": version})
-        opened(tmp_path, TrainConfig())
+        opened(tmp_path, PlanningConfig())
     assert [start["versions"] for start in starts_of(tmp_path)] == [{"jax": "1"}, {"jax": "2"}]
 
 
@@ -175,9 +175,9 @@ def test_two_processes_are_refused(tmp_path):
     code = (
         "import sys, pathlib\n"
         "from delayzero.runs.run_folder import RunFolder\n"
-        "from delayzero.settings.run import TrainConfig\n"
+        "from delayzero.settings.run import PlanningConfig\n"
         "run = RunFolder(pathlib.Path(sys.argv[1]))\n"
-        "run.open(TrainConfig(), ['other'])\n"
+        "run.open(PlanningConfig(), ['other'])\n"
         "print('open', flush=True)\n"
         "sys.stdin.read()\n"
     )
@@ -190,10 +190,10 @@ def test_two_processes_are_refused(tmp_path):
     try:
         assert other.stdout.readline() == "open\n"
         with pytest.raises(UsageError, match="a run is going on in"):
-            RunFolder(tmp_path).open(TrainConfig(), ["mine"])
+            RunFolder(tmp_path).open(PlanningConfig(), ["mine"])
     finally:
         other.communicate(timeout=30)
-    opened(tmp_path, TrainConfig())
+    opened(tmp_path, PlanningConfig())
     assert [start["command"] for start in starts_of(tmp_path)] == ["other", "delayzero"]
 
 
@@ -201,7 +201,7 @@ def test_a_folder_that_is_a_file(tmp_path):
     (tmp_path / "file").touch()
     for place in (tmp_path / "file", tmp_path / "file" / "run"):
         with pytest.raises(UsageError, match=f"--folder {place} is, or lies in, a file"):
-            RunFolder(place).open(TrainConfig(), ["delayzero"])
+            RunFolder(place).open(PlanningConfig(), ["delayzero"])
 
 
 DAMAGED = ("", '{"env": "Cart', "[]", "\x00\x00")
@@ -209,7 +209,7 @@ DAMAGED = ("", '{"env": "Cart', "[]", "\x00\x00")
 
 @pytest.mark.parametrize("text", DAMAGED, ids=["empty", "torn", "list", "zeros"])
 def test_damaged_settings_and_results_are_one_line(text, tmp_path, capsys):
-    config = TrainConfig()
+    config = PlanningConfig()
     opened(tmp_path, config)
     (tmp_path / "metrics.jsonl").write_text("")
     (tmp_path / "result.json").write_text(text)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from delayzero.arguments import UsageError
 from delayzero.delays import Constant, parse
-from delayzero.settings import AGENTS, AgentName, TrainConfig, compose
-from delayzero.words import meant
+from delayzero.settings import AGENTS, AgentName, TrainConfig, agent_kind, compose
 
 DELAYED_AGENTS: tuple[AgentName, ...] = ("dez", "oblivious-executed", "augmented", "delayed-q")
 MOST_LAWS = 6
@@ -82,7 +81,7 @@ class Plan:
             UsageError: It cannot be.
         """
         try:
-            return replace(compose(self.presets), **self._settings(agent, seed))
+            return replace(compose(self.presets, agent), **self._settings(agent, seed))
         except ValueError as error:
             raise UsageError(str(error)) from None
 
@@ -114,14 +113,14 @@ class Plan:
         return [law for law in self.laws if parse(law).max_delay <= trained.max_delay]
 
     def _settings(self, agent: AgentName, seed: int) -> dict[str, Any]:
-        base = compose(self.presets)
+        base = compose(self.presets, agent)
         interactions = self.interactions or base.interactions
         # The last one should not fall together with the evaluation at the end.
         every = math.ceil(interactions / (self.evaluations + 0.5)) if self.evaluations else 0
         return {
             "env": self.env or base.env,
             "agent": agent,
-            "delay": self.delay,
+            **({"delay": self.delay} if AGENTS[agent].delayed else {}),
             "seed": seed,
             "interactions": interactions,
             "evaluate_every": every,
@@ -136,21 +135,15 @@ def typed(words: Sequence[str]) -> str:
     return shlex.join(["delayzero", *words])
 
 
-def checked_agents(names: Iterable[str]) -> tuple[AgentName, ...]:
+def checked_agents(names: Sequence[str]) -> tuple[AgentName, ...]:
     """The agents of these names, each once.
 
     Raises:
         UsageError: One is unknown; the message names the nearest.
     """
-    found: dict[AgentName, None] = {}
     for name in names:
-        match = next((agent for agent in AGENTS if agent == name), None)
-        if match is None:
-            guess = meant(name, AGENTS)
-            hint = f"; did you mean '{guess}'?" if guess else ";"
-            raise UsageError(f"'{name}' is no agent{hint} valid: {', '.join(AGENTS)}")
-        found[match] = None
-    return tuple(found)
+        agent_kind(name)
+    return tuple(dict.fromkeys(agent for name in names for agent in AGENTS if agent == name))
 
 
 def usual_laws(delay: str) -> tuple[str, ...]:
