@@ -19,7 +19,8 @@ import numpy as np
 from jax import Array
 from parts import jittered, milliseconds, report, system_of
 
-from delayzero.agents import act, first_stack, plan_first_queue
+from delayzero.actions import Queue
+from delayzero.agents import act, begin_acting, plan_first_queue
 from delayzero.playing.system import System
 
 
@@ -27,18 +28,19 @@ def measure(system: System, envs: int, longest: int) -> dict[str, float]:
     """The time of a decision, and of planning a first queue."""
     spaces, stack = system.spaces, system.config.stack
     state = jax.jit(system.first_state)(jax.random.key(0))
-    frames = first_stack(envs, stack, spaces.shape, spaces.dtype)
+    carry = begin_acting(system.agent, envs, spaces, stack)
     seen = jnp.zeros((envs, *spaces.shape), spaces.dtype)
     rng = np.random.default_rng(0)
     lengths = rng.integers(0, longest + 1, size=(envs, 1))
-    actions = rng.integers(0, spaces.num_actions, size=(envs, longest))
-    queue = jnp.asarray(np.where(np.arange(longest) < lengths, actions, spaces.num_actions))
+    actions = rng.integers(0, spaces.actions.count, size=(envs, longest))
+    queue = Queue(jnp.asarray(actions), jnp.asarray(np.arange(longest) < lengths))
     first = jnp.zeros(envs, bool)
 
-    def decide(key: Array, variables: Any, seen: Array, queue: Array) -> Array:
+    def decide(key: Array, variables: Any, seen: Array, queue: Queue) -> Array:
         moved = jittered(key, variables)
-        _, found = act(system.agent, moved, frames, seen, first, queue, key, explore=True)
-        return found.policy
+        _, decision = act(system.agent, moved, carry, seen, first, queue, key, explore=True)
+        assert decision.search is not None
+        return decision.search.policy
 
     figures = {
         "max_delay": longest,
@@ -48,10 +50,12 @@ def measure(system: System, envs: int, longest: int) -> dict[str, float]:
         ),
     }
     if longest:
-        plan = functools.partial(plan_first_queue, system.agent, length=longest, explore=True)
+        plan = functools.partial(
+            plan_first_queue, system.agent, stack=stack, length=longest, explore=True
+        )
 
         def first_queue(key: Array, variables: Any, seen: Array) -> Array:
-            planned = plan(jittered(key, variables), frames, seen, key)
+            planned = plan(jittered(key, variables), seen, key)
             return planned.astype(jnp.float32)  # whole numbers would count as unused
 
         figures["first_queue_milliseconds"] = milliseconds(

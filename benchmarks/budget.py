@@ -60,9 +60,9 @@ class Slice:
 
     def __init__(self, config: LearningConfig) -> None:
         self._config, self._env = config, Environments.of(config)
-        self.system = build_system(config, Spaces.of(self._env.played))
+        self.system = build_system(config, Spaces.of(self._env.delayed.env))
         begun = time.monotonic()
-        self.collector = Collector(self.system, self._env.played)
+        self.collector = Collector(self.system, self._env.delayed)
         say = functools.partial(print, file=sys.stderr)
         self.programs = Programs(self.system, say, self.collector.lowered)
         self.learner = self.programs.first_learner()

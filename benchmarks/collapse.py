@@ -83,7 +83,7 @@ def run(options: argparse.Namespace, variant: str, seed: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         config = config_of(options, variant, seed, folder)
         env = make_training_env(replace(config, envs=1))
-        most = math.log(Spaces.of(env).num_actions)
+        most = math.log(Spaces.of(env).actions.count)
         env.close()
         train(config, sys.argv)
         text = (Path(folder) / "metrics.jsonl").read_text()

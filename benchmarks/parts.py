@@ -42,13 +42,13 @@ def filled_replay(system: System, rows: int) -> Replay:
     transitions = Transitions(
         first=jnp.asarray(np.roll(ends, 1, axis=0)),
         final=jnp.zeros(grid, bool),
-        action=jnp.asarray(rng.integers(0, spaces.num_actions, grid), jnp.int32),
+        action=jnp.asarray(rng.integers(0, spaces.actions.count, grid), jnp.int32),
         reward=jnp.asarray(rng.normal(size=grid), jnp.float32),
         terminated=jnp.asarray(ends),
         truncated=jnp.zeros(grid, bool),
     )
     values = jnp.asarray(rng.normal(size=grid), jnp.float32)
-    policy = jnp.full((*grid, spaces.num_actions), 1 / spaces.num_actions)
+    policy = jnp.full((*grid, spaces.actions.count), 1 / spaces.actions.count)
     targets = Targets(policy, values, values, jnp.zeros(grid, jnp.int32))
     shape = (*grid, *spaces.shape)
     if spaces.dtype == np.uint8:
@@ -56,7 +56,7 @@ def filled_replay(system: System, rows: int) -> Replay:
     else:
         frames = jax.random.normal(jax.random.key(0), shape, jnp.float32)
     stack = system.config.stack
-    empty = create(rows, envs, spaces.shape, spaces.dtype, spaces.num_actions, stack=stack)
+    empty = create(rows, envs, spaces, stack=stack)
     replay: Replay = jax.jit(append)(empty, frames, transitions, targets)
     return replay
 

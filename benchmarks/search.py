@@ -22,7 +22,7 @@ SETTINGS = {"gumbel": SearchConfig(), "puct": SearchConfig(method="puct")}
 
 
 def measure(system: System, roots: int, config: SearchConfig) -> dict[str, float]:
-    planner = replace(system.planner, config=config.resolved(system.spaces.num_actions))
+    planner = replace(system.planner, config=config.resolved(system.spaces.actions.count))
     model = planner.model
     variables = jax.jit(system.first_state)(jax.random.key(0)).variables
     shape = (roots, system.config.stack, *system.spaces.shape)

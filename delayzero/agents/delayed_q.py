@@ -1,8 +1,7 @@
 """Delayed-Q: act on Q at the observation that a forward model predicts for the action's time.
 
 For vectors and small images the forward model is learned. For Atari it is the emulator, as in the
-paper: whoever plays hands over what the actions under way lead to, and no action is left to roll
-through.
+paper: the environment says what the pending actions lead to, and no action is left to roll through.
 """
 
 from __future__ import annotations
@@ -14,14 +13,19 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from delayzero.actions import ActionSpec
+from delayzero.agents.acting import uniform_actions
+from delayzero.agents.agent import Decision, Logs, Observed, State
 from delayzero.model import AtariQModel, QModel, as_floats
-from delayzero.planning import SearchResult, plan_queue, roll
+from delayzero.planning import plan_queue, roll
 from delayzero.settings import QConfig
 
 
 @dataclass(frozen=True)
 class DelayedQAgent:
-    """Rolls its forward model through the actions under way, then takes the best Q-value.
+    """Rolls its forward model through the pending actions, then takes the best Q-value.
+
+    Implements :class:`~delayzero.agents.agent.Agent`.
 
     Attributes:
         model: Q, and but for Atari the forward model.
@@ -30,69 +34,71 @@ class DelayedQAgent:
 
     model: QModel | AtariQModel
     config: QConfig
+    logs: Logs = "executed"
+    needs_delay: bool = True
+    looks_ahead: bool = True
+    queue_width: int | None = None
 
     @property
-    def num_actions(self) -> int:
-        """How many actions there are."""
-        return self.model.num_actions
+    def actions(self) -> ActionSpec:
+        """What an action is."""
+        return self.model.actions
+
+    @property
+    def takes_late_observations(self) -> bool:
+        """Whether it can act on late observations: the emulator looks ahead from now alone."""
+        return not isinstance(self.model, AtariQModel)
+
+    def init_state(self, num_envs: int) -> State:
+        """Return nothing: the observation and the queue say all."""
+        return ()
 
     def decide(
         self,
         variables: Any,
-        stack: Array,
-        queue: Array,
+        state: State,
+        observed: Observed,
         key: Array,
         *,
         explore: bool,
         progress: Array | float,
-    ) -> SearchResult:
-        """See :class:`~delayzero.agents.acting.Agent`; its policy is the one that it acts by."""
-        predicted = stack
+    ) -> tuple[State, Decision]:
+        """See :class:`~delayzero.agents.agent.Agent`."""
+        stack = observed.stack
         if isinstance(self.model, AtariQModel):
-            assert queue.shape[1] == 0, "without a forward model nothing can be under way"
+            assert observed.queue.width == 0, "without a forward model nothing can be pending"
         else:
-            predicted = roll(self.model, variables, as_floats(stack), queue)
-        values = self.model.bind(variables).values(predicted)
-        random = epsilon(self.config, progress) if explore else jnp.zeros(())
-        best = jnp.argmax(values, axis=1)
-        greedy = jax.nn.one_hot(best, self.num_actions)
-        value = jnp.max(values, axis=1)
-        return SearchResult(
-            action=_with_noise(key, best, random, self.num_actions),
-            policy=(1 - random) * greedy + random / self.num_actions,
-            value=value,
-            network_value=value,
-            visits=jnp.zeros(values.shape, jnp.int32),
-        )
+            stack = roll(self.model, variables, as_floats(stack), observed.queue)
+        best = jnp.argmax(self.model.bind(variables).values(stack), axis=1)
+        share = epsilon(self.config, progress) if explore else jnp.zeros(())
+        return state, Decision(self._with_noise(key, best, share))
 
     def first_queue(
         self, variables: Any, stack: Array, key: Array, length: int, *, explore: bool
     ) -> Array:
-        """See :class:`~delayzero.agents.acting.Agent`.
+        """See :class:`~delayzero.agents.agent.Agent`.
 
         With the least noise while exploring; one action at a time without a forward model.
         """
-        random = jnp.float32(self.config.epsilon_end if explore else 0.0)
+        share = jnp.float32(self.config.epsilon_end if explore else 0.0)
 
         def choose(bound: QModel | AtariQModel, stack: Array, key: Array) -> Array:
-            best = jnp.argmax(bound.values(stack), axis=1)
-            return _with_noise(key, best, random, self.num_actions)
+            return self._with_noise(key, jnp.argmax(bound.values(stack), axis=1), share)
 
         if isinstance(self.model, AtariQModel):
             assert length == 1, "without a forward model only the next action can be planned"
             return choose(self.model.bind(variables), stack, key)[:, None]
         return plan_queue(self.model, variables, key, as_floats(stack), length, choose)
 
+    def _with_noise(self, key: Array, best: Array, share: Array) -> Array:
+        """Actions ``[B]``, a share of them uniform."""
+        which, what = jax.random.split(key)
+        uniform = uniform_actions(self.actions, what, best.shape)
+        chosen = jnp.where(jax.random.uniform(which, best.shape) < share, uniform, best)
+        return chosen.astype(jnp.int32)
+
 
 def epsilon(config: QConfig, progress: Array | float) -> Array:
-    """The share of decisions made at random after a share of the training, ``[]``."""
+    """Return the share of decisions made at random after a share of the training, ``[]``."""
     fallen = jnp.minimum(jnp.asarray(progress) / config.epsilon_share, 1.0)
     return config.epsilon_start + (config.epsilon_end - config.epsilon_start) * fallen
-
-
-def _with_noise(key: Array, best: Array, share: Array, num_actions: int) -> Array:
-    """Actions ``[B]``, a share of them uniform."""
-    which, what = jax.random.split(key)
-    uniform = jax.random.randint(what, best.shape, 0, num_actions, best.dtype)
-    chosen = jnp.where(jax.random.uniform(which, best.shape) < share, uniform, best)
-    return chosen.astype(jnp.int32)

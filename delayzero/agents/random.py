@@ -1,45 +1,47 @@
-"""The agent that decides at random: it sees nothing, and searches nothing."""
+"""The agent that decides at random: it observes nothing, and searches nothing."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 from jax import Array
 
-from delayzero.planning import SearchResult
+from delayzero.actions import ActionSpec
+from delayzero.agents.acting import uniform_actions
+from delayzero.agents.agent import Decision, Logs, Observed, State
 
 
 @dataclass(frozen=True)
 class RandomAgent:
-    """Decides uniformly; see :class:`~delayzero.agents.acting.Agent`."""
+    """Decides uniformly, in evaluations too; see :class:`~delayzero.agents.agent.Agent`."""
 
-    num_actions: int
+    actions: ActionSpec
+    logs: Logs = "executed"
+    needs_delay: bool = False
+    looks_ahead: bool = False
+    queue_width: int | None = None
+    takes_late_observations: bool = True
+
+    def init_state(self, num_envs: int) -> State:
+        """Return nothing."""
+        return ()
 
     def decide(
         self,
         variables: Any,
-        stack: Array,
-        queue: Array,
+        state: State,
+        observed: Observed,
         key: Array,
         *,
         explore: bool,
         progress: Array | float,
-    ) -> SearchResult:
-        """Every action with the same chance, whatever is seen, in evaluations too."""
-        grid = stack.shape[0], self.num_actions
-        return SearchResult(
-            action=jax.random.randint(key, grid[:1], 0, self.num_actions),
-            policy=jnp.full(grid, 1 / self.num_actions),
-            value=jnp.zeros(grid[:1]),
-            network_value=jnp.zeros(grid[:1]),
-            visits=jnp.zeros(grid, jnp.int32),
-        )
+    ) -> tuple[State, Decision]:
+        """Choose every action with the same chance."""
+        return state, Decision(uniform_actions(self.actions, key, observed.first.shape))
 
     def first_queue(
         self, variables: Any, stack: Array, key: Array, length: int, *, explore: bool
     ) -> Array:
-        """Likewise."""
-        return jax.random.randint(key, (stack.shape[0], length), 0, self.num_actions)
+        """Choose every action with the same chance."""
+        return uniform_actions(self.actions, key, (stack.shape[0], length))

@@ -20,6 +20,7 @@ import numpy as np
 from gymnasium.vector import VectorEnv, VectorWrapper
 from numpy.typing import NDArray
 
+from delayzero.actions import Queue
 from delayzero.envs.atari import FRAME_SKIP, SIZE, Atari
 from delayzero.envs.make import UnsupportedEnvironment
 from delayzero.extras import require
@@ -84,11 +85,11 @@ class ForeseeingAtari(VectorWrapper[Any, Any, Any, Any, Any]):
         self._steps += 1
         return observations, rewards, terminated, truncated, info
 
-    def foresee(self, queue: NDArray[Any], count: int) -> tuple[Picture, NDArray[np.int64]]:
-        """What will be seen while the actions under way run; nothing behind a game's end.
+    def foresee(self, queue: Queue, count: int) -> tuple[Picture, NDArray[np.int64]]:
+        """Return what will be seen while the pending actions run; nothing after a game's end.
 
         Args:
-            queue: ``[N, M]``, then the number of actions where there are none.
+            queue: The pending actions, ``[N, M]``.
             count: How many pictures are wanted, the last ones.
 
         Returns:
@@ -98,7 +99,7 @@ class ForeseeingAtari(VectorWrapper[Any, Any, Any, Any, Any]):
         pictures = np.zeros((self.num_envs, count, SIZE, SIZE, 3), np.uint8)
         found = np.zeros(self.num_envs, np.int64)
         for i, shadow in enumerate(self._shadows):
-            actions = [self._actions[a] for a in queue[i] if a < len(self._actions)]
+            actions = [self._actions[a] for a in queue.row(i)]
             if self._ended[i] or not actions:
                 continue
             before = shadow.cloneState(include_rng=True)

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
+import os
+import sys
+from collections.abc import Callable, Iterator
 from functools import partial
+from types import ModuleType
 from typing import Any
 
 import gymnasium as gym
@@ -18,6 +24,12 @@ ATARI_STEPS = {True: 3_000, False: 27_000}  # in training, otherwise: 12 000 and
 MINATAR_STEPS = {True: 1_000, False: 5_000}
 
 
+MakeEnv = Callable[[], gym.Env[Any, Any]]
+"""A function that makes one environment."""
+_functions: dict[str, MakeEnv] = {}
+"""Those that this process was given, by the id that stands for them."""
+
+
 class UnsupportedEnvironment(gym.error.Error):
     """An environment that agents of delayzero cannot be trained in."""
 
@@ -28,7 +40,10 @@ def make_vector(
     """Make N environments that reset themselves in the step after an end (NEXT_STEP autoreset).
 
     Args:
-        env_id: ``"atari:<Game>"``, ``"minatar:<game>"`` or any id of Gymnasium.
+        env_id: ``"atari:<Game>"``, ``"minatar:<game>"``, any id of Gymnasium, one that a module
+            registers (``"package.module:MyEnv-v0"``), or a function in a module that makes an
+            environment (``"package.module:make_my_env"``). Modules are looked for in the current
+            folder too.
         num_envs: N.
         training: Whether to use the time limits of training: 3 000 steps for Atari, 1 000 for
             MinAtar. They are 27 000 and 5 000 otherwise; those of Gymnasium's are their own.
@@ -57,7 +72,22 @@ def make_vector(
         return Atari(game, num_envs, max_steps=max_steps or ATARI_STEPS[training])
     if kind.lower() == "minatar":
         return _minatar(game, num_envs, max_steps or MINATAR_STEPS[training])
+    make = _functions.get(env_id) or _function_in_module(env_id)
+    if make is not None:
+        return _from_function(env_id, make, num_envs, max_steps)
     return _registered(env_id, num_envs, max_steps)
+
+
+def id_of_function(make: MakeEnv) -> str:
+    """Return an id that stands for a function that makes an environment, in this process.
+
+    It is ``module:function``, so that other processes can import the function by it, unless it is
+    defined in a script, a notebook or another function.
+    """
+    name = getattr(make, "__qualname__", type(make).__qualname__)
+    env_id = f"{getattr(make, '__module__', type(make).__module__)}:{name}"
+    _functions[env_id] = make
+    return env_id
 
 
 def check_supported(env: VectorEnv[Any, Any, Any]) -> None:
@@ -112,11 +142,66 @@ def _limited_minatar(game: str, max_steps: int) -> gym.Env[Any, Any]:
     return TimeLimit(MinAtar(game), max_steps)
 
 
+def _function_in_module(env_id: str) -> MakeEnv | None:
+    """Import the module of ``module:name``; return its function of that name, if it has one."""
+    module_name, colon, name = env_id.partition(":")
+    if not colon:
+        return None
+    module = _imported(module_name, env_id)
+    if name in gym.registry:
+        return None
+    function: Any = module
+    for part in name.split("."):
+        function = getattr(function, part, None)
+    return function if callable(function) else None
+
+
+def _imported(name: str, env_id: str) -> ModuleType:
+    """Import a module, from the current folder too; what fails inside it is raised as it is."""
+    with _current_folder_on_path():
+        try:
+            return importlib.import_module(name)
+        except ModuleNotFoundError as error:
+            missing = error.name or ""
+            if name == missing or name.startswith(f"{missing}."):
+                raise _unknown(env_id) from None
+            raise  # the module is there, and imports something that is not
+        except (ValueError, TypeError):  # an empty name, or one that begins with a dot
+            raise _unknown(env_id) from None
+
+
+@contextlib.contextmanager
+def _current_folder_on_path() -> Iterator[None]:
+    folder = os.getcwd()
+    if folder in sys.path:
+        yield
+        return
+    sys.path.insert(0, folder)
+    try:
+        yield
+    finally:
+        sys.path.remove(folder)
+
+
+def _from_function(
+    env_id: str, make: MakeEnv, num_envs: int, max_steps: int | None
+) -> VectorEnv[Any, Any, Any]:
+    def make_one() -> gym.Env[Any, Any]:
+        env = make()
+        if not isinstance(env, gym.Env):
+            raise UnsupportedEnvironment(
+                f"{env_id} returned {type(env).__name__}; it should return a gymnasium.Env"
+            )
+        return env if max_steps is None else TimeLimit(env, max_steps)
+
+    return SyncVectorEnv([make_one] * num_envs, autoreset_mode=AutoresetMode.NEXT_STEP)
+
+
 def _registered(env_id: str, num_envs: int, max_steps: int | None) -> VectorEnv[Any, Any, Any]:
     limit: dict[str, Any] = {} if max_steps is None else {"max_episode_steps": max_steps}
     try:
         return gym.make_vec(
-            env_id,
+            env_id.rpartition(":")[2],  # its module is imported
             num_envs,
             vectorization_mode="sync",
             vector_kwargs={"autoreset_mode": AutoresetMode.NEXT_STEP},
@@ -124,19 +209,28 @@ def _registered(env_id: str, num_envs: int, max_steps: int | None) -> VectorEnv[
         )
     except gym.error.UnregisteredEnv:
         raise _unknown(env_id) from None
-    except ModuleNotFoundError:
-        if ":" not in env_id:  # otherwise the module to import, which registers the environment
-            raise
-        raise _unknown(env_id) from None
 
 
 def _unknown(env_id: str) -> gym.error.UnregisteredEnv:
+    module, colon, name = env_id.partition(":")
+    if (colon and module == "__main__") or "<" in name:
+        return gym.error.UnregisteredEnv(
+            f"'{env_id}' is a function of a script or notebook, which only that can give: call "
+            "delayzero.train from it, or move the function into a module"
+        )
+    if colon and module in sys.modules:
+        return gym.error.UnregisteredEnv(
+            f"the module '{module}' registers no environment '{name}' and has no function of that "
+            "name"
+        )
     known = {name.lower(): name for name in gym.registry}
     known |= {game: f"minatar:{game}" for game in GAMES}
     near = meant(env_id.lower(), known)
     hint = f"; did you mean '{known[near]}'?" if near else ";"
+    if colon:
+        hint = f": there is no module '{module}', in {os.getcwd()} or installed;"
     return gym.error.UnregisteredEnv(
         f"there is no environment '{env_id}'{hint} Atari games are 'atari:<Game>', such as "
-        "'atari:MsPacman', MinAtar's are 'minatar:<game>', and "
-        "python -c 'import gymnasium; gymnasium.pprint_registry()' lists Gymnasium's own"
+        "'atari:MsPacman', MinAtar's are 'minatar:<game>', your own are 'module:MyEnv-v0', and "
+        "python -c 'import gymnasium; gymnasium.pprint_registry()' lists Gymnasium's"
     )

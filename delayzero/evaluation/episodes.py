@@ -7,7 +7,8 @@ count short episodes, the bad ones in most games, too often.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +16,8 @@ import numpy as np
 from delayzero.playing.environments import delayed, make_env
 from delayzero.playing.streams import STREAM_EVALUATION, STREAM_EVALUATION_ENVS, run_key, run_seed
 from delayzero.playing.system import System
+from delayzero.progress import Advance
+from delayzero.settings import DelaySettings
 
 
 class Episode(NamedTuple):
@@ -58,35 +61,38 @@ class Evaluator:
         """
         self._system, self._quota = system, _split(episodes, min(envs or episodes, episodes))
         base = make_env(system.config, len(self._quota), training=False, max_steps=max_steps)
-        law = system.config.law if delay is None else delay
-        self._env = delayed(base, law)
-        self._player = system.player(self._env, run_key(0, STREAM_EVALUATION), explore=False)
+        delays = system.config.delays
+        if delay is not None:
+            delays = replace(delays or DelaySettings(), law=delay)
+        self._delayed = delayed(base, delays)
+        self._player = system.player(self._delayed, run_key(0, STREAM_EVALUATION), explore=False)
 
-    def play(
-        self, variables: Any, seed: int, advance: Callable[[int], None] | None = None
-    ) -> list[Episode]:
+    def play(self, variables: Any, seed: int, advance: Advance | None = None) -> list[Episode]:
         """Play all episodes.
 
         Args:
             variables: The model's.
             seed: Of the environments, of their delays, and of an agent that decides at random.
-            advance: Called with the number of episodes that ended, for a bar of progress.
+            advance: Called after each step with the episodes that ended, and how far others are.
         """
         player, quota = self._player, self._quota
         player.begin(run_seed(seed, STREAM_EVALUATION_ENVS), run_key(seed, STREAM_EVALUATION))
         played: list[list[Episode]] = [[] for _ in quota]
+        steps = 0
         while any(len(mine) < n for mine, n in zip(played, quota, strict=True)):
             _, endings = player.step(variables)
+            steps, ended = steps + 1, 0
             for env, score, length, truncated in endings:
                 if len(played[env]) < quota[env]:
                     played[env].append(Episode(env, len(played[env]), score, length, truncated))
-                    if advance is not None:
-                        advance(1)
+                    ended += 1
+            if advance is not None:  # episodes may all end in one step, after a long time
+                advance(ended, f"step {steps} of {len(quota)} games side by side")
         return [episode for mine in played for episode in mine]
 
     def close(self) -> None:
         """Close the environments."""
-        self._env.close()
+        self._delayed.env.close()
 
 
 def summary(episodes: Sequence[Episode]) -> dict[str, Any]:

@@ -30,7 +30,6 @@ from delayzero.replay import (
     Replay,
     append,
     can_be_sampled,
-    create,
     draw_uniformly,
     queues_at,
     row_times,
@@ -138,7 +137,7 @@ def foresight(
 
 def horizon_of(system: System) -> int:
     """The largest delay, and at least as far as the model was unrolled in training."""
-    return max(system.config.max_delay, system.searching.learner.unroll)
+    return max(system.config.longest_way, system.searching.learner.unroll)
 
 
 def foresight_program(system: System) -> Callable[[Any, Replay, Array], Quality]:
@@ -155,23 +154,15 @@ def measure_foresight(system: System, variables: Any, seed: int) -> Curves:
         variables: The model's.
         seed: Of the episodes.
     """
-    config, spaces = system.searching, system.spaces
+    config = system.searching
     horizon = horizon_of(system)
     rows = config.prediction_rows + horizon
-    env = delayed(make_vector(config.env, ENVS, training=False), config.law)
-    player = system.player(env, run_key(seed, STREAM_EVALUATION), explore=False)
+    world = delayed(make_vector(config.env, ENVS, training=False), config.delays)
+    player = system.player(world, run_key(seed, STREAM_EVALUATION), explore=False)
     player.begin(run_seed(seed, STREAM_PREDICTION_ENVS))
-    replay = create(
-        rows,
-        ENVS,
-        spaces.shape,
-        spaces.dtype,
-        spaces.num_actions,
-        stack=config.stack,
-        queue=system.queue,
-    )
+    replay = system.empty_replay(rows=rows, num_envs=ENVS)
     played = [player.step(variables)[0] for _ in range(rows)]
-    env.close()
+    world.env.close()
     happened, decisions = system.rows_of(played)
     unused = jax.tree.map(lambda field: field[:rows], replay.targets)
     frames = np.stack([step.observation for step in played])

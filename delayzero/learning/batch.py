@@ -8,8 +8,17 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from delayzero.actions import Queue
 from delayzero.learning.targets import alive_steps, prefix_targets, steps_by_age, value_targets
-from delayzero.replay import Replay, Sample, Targets, queues_at, stacked_frames, window_slots
+from delayzero.replay import (
+    Replay,
+    Sample,
+    Targets,
+    queues_at,
+    stacked_frames,
+    targets_at,
+    window_slots,
+)
 from delayzero.settings import LearnerConfig
 
 
@@ -39,14 +48,13 @@ class Batch(NamedTuple):
     """Importance weights, ``[B]``."""
     age: Array
     """Updates since the targets at each position were made, ``[B]``."""
-    queue: Array | None = None
-    """For a model that sees them: the actions under way at each state, ``[B, K + 1, M]``."""
+    queue: Queue | None = None
+    """For a model that sees them: the pending actions at each state, ``[B, K + 1, W]``."""
 
 
 def window_targets(replay: Replay, sample: Sample, window: int) -> Targets:
     """The stored targets of the sampled windows, ``[B, window + 1, ...]``."""
-    slots, envs = window_slots(replay, sample, window)
-    return Targets(*(field[slots, envs] for field in replay.targets))
+    return targets_at(replay, *window_slots(replay, sample, window))
 
 
 def assemble(
@@ -102,5 +110,5 @@ def assemble(
         alive=alive,
         weight=sample.weights,
         age=updates - targets.made_at[:, 0],
-        queue=queues_at(replay, slots, envs)[:, : unroll + 1],
+        queue=queues_at(replay, slots[:, : unroll + 1], envs[:, : unroll + 1]),
     )

@@ -125,7 +125,7 @@ def _batch_of(learner: Learner, replay: Replay, slots: Array, envs: Array, updat
 
 def _predict(learner: Learner, variables: Any, batch: Batch, actions: Array) -> Predicted:
     model, horizon = learner.planner.model.bind(variables), learner.config.prefix_horizon
-    queue = None if batch.queue is None else batch.queue[:, 0]
+    queue = jax.tree.map(lambda x: x[:, 0], batch.queue)
     first = latent = model.represent(batch.observation, queue)
     memory = zero = model.initial_memory(first.shape[0])
     prefixes = []
@@ -156,7 +156,7 @@ def _nearer(
     Returns:
         0.5 where the model takes all actions alike; NaN where no row lasts so long.
     """
-    queue = None if batch.queue is None else batch.queue[:, -1]
+    queue = jax.tree.map(lambda x: x[:, -1], batch.queue)
     seen = learner.planner.model.bind(variables).represent(batch.following[:, 0], queue)
     far, farther = (jnp.linalg.norm(x - _flat(seen), axis=1) for x in (rolled, by_others))
     won = jnp.where(jnp.abs(far - farther) <= ROUNDING * far, 0.5, far < farther)

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import optax
 from jax import Array
 
+from delayzero.actions import Queue
 from delayzero.replay import Replay, Sample, sample
 from delayzero.settings import ReplayConfig
 
@@ -64,13 +65,13 @@ class AnyLearner(Protocol):
     def rate_setting(self) -> str:
         """The name of the setting of its learning rate."""
 
-    def init(self, key: Array, observation: Array, queue: Array | None = None) -> LearnerState:
+    def init(self, key: Array, observation: Array, queue: Queue | None = None) -> LearnerState:
         """The state before the first update.
 
         Args:
             key: A random key.
             observation: Any stack of observations, ``[B, S, ...]``.
-            queue: Any actions under way, ``[B, M]``, for a model that sees them.
+            queue: Any pending actions, ``[B, W]``, for a model that sees them.
         """
 
     def update(

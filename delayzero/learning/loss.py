@@ -48,8 +48,9 @@ def unroll_model(model: InTraining, batch: Batch, horizon: int) -> Unrolled:
     those compared first, of those compared second, and so on: by step, if all steps are compared.
     Only the dynamics and the prefix memory run step by step.
     """
-    steps, queue = batch.action.shape[1], batch.queue
-    latents = [model("represent", batch.observation, None if queue is None else queue[:, 0])]
+    steps = batch.action.shape[1]
+    queue = jax.tree.map(lambda x: x[:, 0], batch.queue)
+    latents = [model("represent", batch.observation, queue)]
     with jax.named_scope("real_latents"):
         real = _project(model, real_latents(model, batch), batch.observation.shape[0])
     for k in range(steps):
@@ -127,12 +128,16 @@ def efficientzero_loss(
 
 def real_latents(model: InTraining, batch: Batch) -> Array:
     """The real latents after the compared steps, as one batch ``[C * B, ...]``."""
-    seen, queue = batch.following.swapaxes(0, 1), batch.queue
-    if queue is not None:
-        queue = _after_steps(queue[:, 1:].swapaxes(0, 1), batch.compared)
-        queue = queue.reshape(seen.shape[0] * seen.shape[1], -1)
-    found: Array = model("represent", seen.reshape(-1, *seen.shape[2:]), queue)
-    return found
+
+    def as_one(x: Array) -> Array:
+        return x.reshape(x.shape[0] * x.shape[1], *x.shape[2:])
+
+    def compared(x: Array) -> Array:
+        return as_one(_after_steps(x[:, 1:].swapaxes(0, 1), batch.compared))
+
+    frames = as_one(batch.following.swapaxes(0, 1))
+    latents: Array = model("represent", frames, jax.tree.map(compared, batch.queue))
+    return latents
 
 
 def _after_steps(values: Array, steps: Array) -> Array:

@@ -8,6 +8,7 @@ from typing import Any
 import jax.numpy as jnp
 from jax import Array
 
+from delayzero.actions import Queue
 from delayzero.learning.learner import NEVER, LearnerState, Metrics
 from delayzero.replay import Replay, Sample
 
@@ -19,7 +20,7 @@ class NoLearner:
     window: int = 0
     rate_setting: str = ""
 
-    def init(self, key: Array, observation: Array, queue: Array | None = None) -> LearnerState:
+    def init(self, key: Array, observation: Array, queue: Queue | None = None) -> LearnerState:
         """A state without weights."""
         return LearnerState((), (), (), jnp.zeros((), jnp.int32), jnp.full((), NEVER, jnp.int32))
 

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import optax
 from jax import Array
 
+from delayzero.actions import Queue
 from delayzero.learning.learner import (
     PRIORITY_FLOOR,
     LearnerState,
@@ -109,7 +110,7 @@ class QLearner:
         """The name of the setting of its learning rate."""
         return "--q.learning-rate"
 
-    def init(self, key: Array, observation: Array, queue: Array | None = None) -> LearnerState:
+    def init(self, key: Array, observation: Array, queue: Queue | None = None) -> LearnerState:
         """See :class:`~delayzero.learning.learner.AnyLearner`."""
         del queue
         action = jnp.zeros(observation.shape[0], jnp.int32)

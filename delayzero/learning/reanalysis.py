@@ -69,6 +69,7 @@ def sweep(
         )
         return _put(targets, slots, envs, new), (position + roots) % stored
 
+    assert isinstance(replay.targets, Targets)
     targets, position = jax.lax.fori_loop(0, count, chunk, (replay.targets, position))
     return replay._replace(targets=targets), position
 
@@ -88,6 +89,7 @@ def with_newest_searched(
     """
     slots, envs = newest_places(replay, count)
     new = searched(planner, variables, key, replay, slots, envs, updates=updates)
+    assert isinstance(replay.targets, Targets)
     return replay._replace(targets=_put(replay.targets, slots, envs, new))
 
 
@@ -135,7 +137,9 @@ def searched_windows(
     batch, width = slots.shape
     observation = observations_at(replay, slots, envs)
     model = planner.model.bind(variables)
-    queue = queues_at(replay, slots, envs).reshape(batch * width, -1)
+    queue = jax.tree.map(
+        lambda x: x.reshape(batch * width, *x.shape[2:]), queues_at(replay, slots, envs)
+    )
     latent = model.represent(observation.reshape(batch * width, *observation.shape[2:]), queue)
     if config.bootstrap == "search" or config.mixed_value_after is not None:
         found = planner.search(variables, key, latent, explore=True)

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import optax
 from jax import Array
 
+from delayzero.actions import Queue
 from delayzero.learning.augment import augmented
 from delayzero.learning.batch import Batch, assemble, window_targets
 from delayzero.learning.learner import (
@@ -64,13 +65,13 @@ class Learner:
         """The name of the setting of its learning rate."""
         return "--learner.learning-rate"
 
-    def init(self, key: Array, observation: Array, queue: Array | None = None) -> LearnerState:
+    def init(self, key: Array, observation: Array, queue: Queue | None = None) -> LearnerState:
         """The state before the first update.
 
         Args:
             key: A random key.
             observation: Any stack of observations, ``[B, S, ...]``.
-            queue: Any actions under way, ``[B, M]``, for a model that sees them.
+            queue: Any pending actions, ``[B, W]``, for a model that sees them.
         """
         action = jnp.zeros(observation.shape[0], jnp.int32)
         variables = self.planner.model.init(key, observation, action, queue, method="everything")

@@ -12,6 +12,7 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jax import Array
 
+from delayzero.actions import ActionSpec
 from delayzero.model.layers import ConvNorm, ResidualBlock, mean_pool
 from delayzero.model.parts import ImageDynamics, Perceptron, PredictionNet, PrefixNet
 from delayzero.model.scalars import Support
@@ -39,22 +40,22 @@ class AtariEncoder(nn.Module):
         return ResidualBlock(64, dtype=self.dtype)(x, train)
 
 
-def atari_model(num_actions: int, support: Support, dtype: Any) -> WorldModel:
+def atari_model(actions: ActionSpec, support: Support, dtype: Any) -> WorldModel:
     """EfficientZero's model, with 8.35 million parameters for 18 actions.
 
     Args:
-        num_actions: How many actions there are.
+        actions: What an action is.
         support: The support of value and value prefix; 300 in the paper.
         dtype: Of latents and memory.
     """
     return WorldModel(
         encoder=AtariEncoder(dtype),
-        dynamics=ImageDynamics(num_actions, dtype=dtype),
+        dynamics=ImageDynamics(actions, dtype=dtype),
         prefix=PrefixNet(support.bins, MEMORY, HEAD, dtype=dtype),
-        prediction=PredictionNet(num_actions, support.bins, HEAD, blocks=1, dtype=dtype),
+        prediction=PredictionNet(actions, support.bins, HEAD, blocks=1, dtype=dtype),
         projector=Perceptron((PROJECTION,) * 3, norm_last=True, dtype=dtype),
         predictor=Perceptron((PROJECTION // 2, PROJECTION), dtype=dtype),
-        num_actions=num_actions,
+        actions=actions,
         support=support,
         memory_size=MEMORY,
         dtype=dtype,

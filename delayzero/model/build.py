@@ -7,6 +7,7 @@ from typing import Literal
 import jax
 import jax.numpy as jnp
 
+from delayzero.actions import ActionSpec
 from delayzero.model.atari import atari_model
 from delayzero.model.conv import conv_model
 from delayzero.model.layers import NormKind
@@ -14,6 +15,7 @@ from delayzero.model.mlp import mlp_model
 from delayzero.model.parts import QueueFusion
 from delayzero.model.scalars import Support
 from delayzero.model.world_model import WorldModel
+from delayzero.settings import SearchingConfig, TrainConfig
 from delayzero.settings.model import LARGE, ModelConfig
 
 Kind = Literal["atari", "conv", "mlp"]
@@ -22,7 +24,7 @@ Kind = Literal["atari", "conv", "mlp"]
 def build_model(
     config: ModelConfig,
     observation_shape: tuple[int, ...],
-    num_actions: int,
+    actions: ActionSpec,
     *,
     sees_queue: bool = False,
 ) -> WorldModel:
@@ -31,13 +33,13 @@ def build_model(
     Args:
         config: The networks' kind and sizes.
         observation_shape: Of one observation, without the stack: ``[H, W, C]`` or ``[D]``.
-        num_actions: How many actions there are.
-        sees_queue: Whether latents are to know of the actions under way.
+        actions: What an action is.
+        sees_queue: Whether latents include the pending actions.
 
     Raises:
         ValueError: If the networks can't take such observations.
     """
-    model = _environment_model(config, observation_shape, num_actions)
+    model = _environment_model(config, observation_shape, actions)
     of_vectors = _kind(config, tuple(observation_shape)) == "mlp"
     model = model.clone(
         dynamics=model.dynamics.clone(action_code=config.action_code),
@@ -46,25 +48,23 @@ def build_model(
     if not sees_queue:
         return model
     norm: NormKind = "layer" if of_vectors else "batch"
-    return model.clone(queue=QueueFusion(num_actions, norm=norm, dtype=model.dtype))
+    return model.clone(queue=QueueFusion(actions, norm=norm, dtype=model.dtype))
 
 
 def _environment_model(
-    config: ModelConfig, observation_shape: tuple[int, ...], num_actions: int
+    config: ModelConfig, observation_shape: tuple[int, ...], actions: ActionSpec
 ) -> WorldModel:
     """The world model without delay."""
-    if num_actions < 1:
-        raise ValueError(f"num_actions should be at least 1, not {num_actions}")
     support, dtype = Support(config.support), jnp.dtype(computed_in(config)).type
     match _kind(config, tuple(observation_shape)):
         case "atari":
-            return atari_model(num_actions, support, dtype)
+            return atari_model(actions, support, dtype)
         case "conv":
-            sizes = (config.channels, config.head, config.memory)
-            return conv_model(num_actions, support, *sizes, dtype)
+            sizes = (config.channels, config.head, config.lstm)
+            return conv_model(actions, support, *sizes, dtype)
         case "mlp":
-            sizes = (config.latent, config.width, config.memory)
-            return mlp_model(num_actions, support, *sizes, dtype)
+            sizes = (config.latent, config.width, config.lstm)
+            return mlp_model(actions, support, *sizes, dtype)
 
 
 def _kind(config: ModelConfig, shape: tuple[int, ...]) -> Kind:
@@ -92,3 +92,8 @@ def computed_in(config: ModelConfig) -> Literal["float32", "bfloat16"]:
     if config.dtype == "auto":
         return "bfloat16" if jax.default_backend() == "gpu" else "float32"
     return config.dtype
+
+
+def data_type(config: TrainConfig) -> str:
+    """Return the data type that the networks of a run compute in, here."""
+    return computed_in(config.model) if isinstance(config, SearchingConfig) else "float32"

@@ -8,6 +8,7 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jax import Array
 
+from delayzero.actions import ActionSpec
 from delayzero.model.layers import ConvNorm, ResidualBlock
 from delayzero.model.parts import ImageDynamics, Perceptron, PredictionNet, PrefixNet
 from delayzero.model.scalars import Support
@@ -28,12 +29,12 @@ class ConvEncoder(nn.Module):
 
 
 def conv_model(
-    num_actions: int, support: Support, channels: int, head: int, memory: int, dtype: Any
+    actions: ActionSpec, support: Support, channels: int, head: int, memory: int, dtype: Any
 ) -> WorldModel:
     """The model for small images.
 
     Args:
-        num_actions: How many actions there are.
+        actions: What an action is.
         support: The support of value and value prefix.
         channels: The channels of the latent image.
         head: The size of the hidden layers of heads, projector and predictor.
@@ -43,12 +44,12 @@ def conv_model(
     common: dict[str, Any] = {"channels": 8, "dtype": dtype}
     return WorldModel(
         encoder=ConvEncoder(channels, dtype),
-        dynamics=ImageDynamics(num_actions, dtype=dtype),
+        dynamics=ImageDynamics(actions, dtype=dtype),
         prefix=PrefixNet(support.bins, memory, head, **common),
-        prediction=PredictionNet(num_actions, support.bins, head, **common),
+        prediction=PredictionNet(actions, support.bins, head, **common),
         projector=Perceptron((head, head), norm_last=True, dtype=dtype),
         predictor=Perceptron((head // 2, head), dtype=dtype),
-        num_actions=num_actions,
+        actions=actions,
         support=support,
         memory_size=memory,
         dtype=dtype,

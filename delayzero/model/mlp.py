@@ -8,6 +8,7 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jax import Array
 
+from delayzero.actions import ActionSpec
 from delayzero.model.layers import Linear, Norm
 from delayzero.model.parts import Perceptron, PredictionNet, PrefixNet, encode_actions
 from delayzero.model.scalars import Support
@@ -19,19 +20,19 @@ class VectorDynamics(nn.Module):
     """The next latent vector ``[B, D]``: the latent plus a change, normalised again.
 
     Attributes:
-        num_actions: How many actions there are.
+        actions: What an action is.
         width: The size of every hidden layer.
         action_code: See :func:`~delayzero.model.parts.encode_actions`.
     """
 
-    num_actions: int
+    actions: ActionSpec
     width: int
     action_code: ActionCode = "one_hot"
     dtype: Any = jnp.float32
 
     @nn.compact
     def __call__(self, latent: Array, action: Array, train: bool) -> Array:
-        code = encode_actions(action, self.num_actions, self.action_code)
+        code = encode_actions(action, self.actions, self.action_code)
         x = jnp.concatenate([latent, code.astype(latent.dtype)], axis=-1)
         for _ in range(2):
             x = nn.relu(Norm("layer", self.dtype)(Linear(self.width, dtype=self.dtype)(x), train))
@@ -40,12 +41,12 @@ class VectorDynamics(nn.Module):
 
 
 def mlp_model(
-    num_actions: int, support: Support, latent: int, width: int, memory: int, dtype: Any
+    actions: ActionSpec, support: Support, latent: int, width: int, memory: int, dtype: Any
 ) -> WorldModel:
     """The model for vectors.
 
     Args:
-        num_actions: How many actions there are.
+        actions: What an action is.
         support: The support of value and value prefix.
         latent: The size of the latent state.
         width: The size of every hidden layer.
@@ -55,12 +56,12 @@ def mlp_model(
     common: dict[str, Any] = {"norm": "layer", "dtype": dtype}
     return WorldModel(
         encoder=Perceptron((width, latent), norm_last=True, **common),
-        dynamics=VectorDynamics(num_actions, width, dtype=dtype),
+        dynamics=VectorDynamics(actions, width, dtype=dtype),
         prefix=PrefixNet(support.bins, memory, width, **common),
-        prediction=PredictionNet(num_actions, support.bins, width, **common),
+        prediction=PredictionNet(actions, support.bins, width, **common),
         projector=Perceptron((width, width), norm_last=True, **common),
         predictor=Perceptron((width // 2, width), **common),
-        num_actions=num_actions,
+        actions=actions,
         support=support,
         memory_size=memory,
         dtype=dtype,

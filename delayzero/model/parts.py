@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from delayzero.actions import ActionSpec, Queue
 from delayzero.model.layers import (
     LSTM,
     Conv,
@@ -30,7 +31,7 @@ class Prediction(NamedTuple):
     """What the model says of a latent state.
 
     Attributes:
-        policy_logits: ``[B, num_actions]``, float32.
+        policy_logits: ``[B, A]``, float32.
         value_logits: ``[B, bins]``, float32.
     """
 
@@ -101,13 +102,13 @@ class PredictionNet(nn.Module):
     """Policy and value of a latent: residual blocks that both share, then a head each.
 
     Attributes:
-        num_actions: How many actions there are.
+        actions: What an action is.
         bins: The size of the value's support.
         width: The hidden size of the heads.
         blocks: How many residual blocks come first; only for images.
     """
 
-    num_actions: int
+    actions: ActionSpec
     bins: int
     width: int
     channels: int = 16
@@ -121,7 +122,7 @@ class PredictionNet(nn.Module):
         for _ in range(self.blocks):
             x = ResidualBlock(x.shape[-1], dtype=self.dtype)(x, train)
         sizes = (self.width, self.channels, self.norm, self.dtype)
-        policy = Head(self.num_actions, *sizes, name="policy")(x, train)
+        policy = Head(self.actions.count, *sizes, name="policy")(x, train)
         value = Head(self.bins, *sizes, name="value")(x, train)
         return Prediction(policy, value)
 
@@ -171,37 +172,37 @@ class PrefixNet(nn.Module):
         return logits
 
 
-def encode_actions(action: Array, num_actions: int, code: ActionCode) -> Array:
+def encode_actions(action: Array, actions: ActionSpec, code: ActionCode) -> Array:
     """Numbers that tell a network which action was taken, ``[B, P]``.
 
     Args:
         action: ``[B]``.
-        num_actions: How many actions there are.
-        code: ``"plane"``: the one number a / num_actions, as EfficientZero has it: actions with
+        actions: What an action is.
+        code: ``"plane"``: the one number a / A, as EfficientZero has it: actions with
             neighbouring numbers look alike, whatever they do. ``"one_hot"``: one for each action.
     """
     if code == "plane":
-        return (action / num_actions)[:, None]
-    return jax.nn.one_hot(action, num_actions)
+        return (action / actions.count)[:, None]
+    return jax.nn.one_hot(action, actions.count)
 
 
 class ImageDynamics(nn.Module):
     """The next latent image ``[B, H, W, C]`` after an action.
 
     Attributes:
-        num_actions: How many actions there are.
+        actions: What an action is.
         action_code: See :func:`encode_actions`; each number is a plane.
         blocks: How many residual blocks there are.
     """
 
-    num_actions: int
+    actions: ActionSpec
     action_code: ActionCode = "one_hot"
     blocks: int = 1
     dtype: Any = jnp.float32
 
     @nn.compact
     def __call__(self, latent: Array, action: Array, train: bool) -> Array:
-        code = encode_actions(action, self.num_actions, self.action_code)
+        code = encode_actions(action, self.actions, self.action_code)
         x = ConvNorm(latent.shape[-1], dtype=self.dtype)(latent, train, code)
         x = nn.relu(x + latent)
         for _ in range(self.blocks):
@@ -210,23 +211,25 @@ class ImageDynamics(nn.Module):
 
 
 class QueueFusion(nn.Module):
-    """A latent that knows which actions are under way, and for how long.
+    """A latent that knows the pending actions and how many there are.
 
     Attributes:
-        num_actions: How many actions there are; this number itself stands for no action.
+        actions: What an action is.
         width: The size of the queue's embedding.
         norm: Of the embedding, and of a vector's result.
     """
 
-    num_actions: int
+    actions: ActionSpec
     width: int = 64
     norm: NormKind = "batch"
     dtype: Any = jnp.float32
 
     @nn.compact
-    def __call__(self, latent: Array, queue: Array, train: bool) -> Array:
-        slots = jax.nn.one_hot(queue, self.num_actions + 1).reshape(queue.shape[0], -1)
-        delay = jnp.mean(queue < self.num_actions, axis=1, keepdims=True)
+    def __call__(self, latent: Array, queue: Queue, train: bool) -> Array:
+        nothing = self.actions.count  # one more class, for empty slots
+        slots = jnp.where(queue.mask, queue.action, nothing)
+        slots = jax.nn.one_hot(slots, nothing + 1).reshape(slots.shape[0], -1)
+        delay = jnp.mean(queue.mask, axis=1, keepdims=True)
         code = jnp.concatenate([slots, delay], axis=-1).astype(latent.dtype)
         code = Linear(self.width, dtype=self.dtype)(code)
         code = nn.relu(Norm(self.norm, self.dtype)(code, train))

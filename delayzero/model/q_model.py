@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from delayzero.actions import ActionSpec
 from delayzero.model.layers import Conv, Linear
 from delayzero.model.parts import Perceptron
 
@@ -73,13 +74,13 @@ class QModel(nn.Module):
     """What Delayed-Q learns: Q-values, and a forward model of the observations themselves.
 
     Attributes:
-        num_actions: How many actions there are.
+        actions: What an action is.
         q: From stacks ``[B, S * D]`` or ``[B, H, W, S * C]`` to a value and advantages,
             ``[B, 1 + A]``.
         forward: From such stacks and one-hot actions ``[B, A]`` to what :meth:`said` is.
     """
 
-    num_actions: int
+    actions: ActionSpec
     q: nn.Module
     forward: nn.Module
 
@@ -94,7 +95,7 @@ class QModel(nn.Module):
         Returns:
             A vector's difference from the newest, ``[B, D]``; an image's logits, ``[B, H, W, C]``.
         """
-        code = jax.nn.one_hot(action, self.num_actions, dtype=jnp.float32)
+        code = jax.nn.one_hot(action, self.actions.count, dtype=jnp.float32)
         out: Array = self.forward(_joined(stack), code)
         return out + STAYS * (2 * as_floats(stack[:, -1]) - 1) if _images(stack) else out
 
@@ -109,30 +110,30 @@ class QModel(nn.Module):
         return self.values(stack), self.step(stack, action)
 
 
-def vector_q_model(num_actions: int, size: int, width: int) -> QModel:
+def vector_q_model(actions: ActionSpec, size: int, width: int) -> QModel:
     """The networks for vectors.
 
     Args:
-        num_actions: How many actions there are.
+        actions: What an action is.
         size: D, of one observation.
         width: Of the hidden layers.
     """
     # Layer norm: without it Q runs away unless targets are renewed too seldom to learn much.
-    q = Perceptron((width, width, 1 + num_actions), norm="layer")
-    return QModel(num_actions, q, VectorForward(width, size))
+    q = Perceptron((width, width, 1 + actions.count), norm="layer")
+    return QModel(actions, q, VectorForward(width, size))
 
 
-def image_q_model(num_actions: int, planes: int, width: int) -> QModel:
+def image_q_model(actions: ActionSpec, planes: int, width: int) -> QModel:
     """The networks for small images, whose numbers are in [0, 1] as floats.
 
     Args:
-        num_actions: How many actions there are.
+        actions: What an action is.
         planes: C, of one observation.
         width: Of the hidden layer; convolutions have an eighth of it as channels.
     """
     channels = max(1, width // 8)
-    q = ImageValues(channels, width, 1 + num_actions)
-    return QModel(num_actions, q, ImageForward(channels, planes))
+    q = ImageValues(channels, width, 1 + actions.count)
+    return QModel(actions, q, ImageForward(channels, planes))
 
 
 class AtariQModel(nn.Module):
@@ -142,10 +143,10 @@ class AtariQModel(nn.Module):
     with layer norm. There is no forward model: the emulator is one.
 
     Attributes:
-        num_actions: How many actions there are.
+        actions: What an action is.
     """
 
-    num_actions: int
+    actions: ActionSpec
 
     @nn.compact
     def values(self, stack: Array) -> Array:
@@ -156,7 +157,7 @@ class AtariQModel(nn.Module):
             x = nn.relu(convolution(x))
         x = nn.relu(Linear(512)(x.reshape(len(x), -1)))
         value = Perceptron((64, 64, 1), norm="layer")(x, False)
-        return _dueling(value, Linear(self.num_actions)(x))
+        return _dueling(value, Linear(self.actions.count)(x))
 
     def everything(self, stack: Array, action: Array) -> Array:
         """What ``init`` traces."""

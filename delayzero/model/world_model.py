@@ -8,6 +8,7 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jax import Array
 
+from delayzero.actions import ActionSpec, Queue
 from delayzero.model.layers import Memory, scale_to_unit
 from delayzero.model.parts import Prediction, PrefixNet
 from delayzero.model.scalars import Support
@@ -34,9 +35,9 @@ class WorldModel(nn.Module):
         prediction: From latents to a :class:`Prediction`.
         projector: From latents to ``[B, P]``, where consistency is measured.
         predictor: From ``[B, P]`` to ``[B, P]``, on the side of the dynamics only.
-        queue: From latents and the actions under way to latents that know of them; None for
-            models of the environment alone.
-        num_actions: How many actions there are.
+        queue: From latents and the pending actions to latents that know them; None for models of
+            the environment alone.
+        actions: What an action is.
         support: The support of the value and of the value prefix.
         memory_size: The size H of the memory.
         scales: Whether every latent, encoded or imagined, is scaled to [0, 1]. Batch normalisation
@@ -52,7 +53,7 @@ class WorldModel(nn.Module):
     prediction: nn.Module
     projector: nn.Module
     predictor: nn.Module
-    num_actions: int
+    actions: ActionSpec
     support: Support
     memory_size: int
     queue: nn.Module | None = None
@@ -60,21 +61,20 @@ class WorldModel(nn.Module):
     dtype: Any = jnp.float32
     train: bool = False
 
-    def represent(self, observation: Array, queue: Array | None = None) -> Array:
+    def represent(self, observation: Array, queue: Queue | None = None) -> Array:
         """Encode observations.
 
         Args:
             observation: Stacks ``[B, S, *shape]``, the oldest first. Those in uint8 are pixels and
                 are divided by 255; all others are taken as they are.
-            queue: For a model with a ``queue``: the actions under way, ``[B, M]``, then
-                ``num_actions`` where there are none.
+            queue: The pending actions, ``[B, W]``, for a model that sees them.
 
         Returns:
             Latents ``[B, ...]``.
         """
         latent: Array = self.encoder(self._input(observation), self.train)
         if self.queue is not None:
-            assert queue is not None, "this model needs the actions under way"
+            assert queue is not None, "this model needs the pending actions"
             latent = self.queue(latent, queue, self.train)
         return self._in_range(latent)
 
@@ -136,7 +136,7 @@ class WorldModel(nn.Module):
         return zeros, zeros
 
     def everything(
-        self, observation: Array, action: Array, queue: Array | None = None
+        self, observation: Array, action: Array, queue: Queue | None = None
     ) -> tuple[Array, Array, Memory, Prediction, Array]:
         """Run every part once; what ``init`` traces.
 

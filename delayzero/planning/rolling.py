@@ -1,4 +1,4 @@
-"""Moving states through actions: those under way, and those of a first queue.
+"""Moving states through actions: the pending ones, and those of a first queue.
 
 A state is whatever the model steps: a latent of the world model, or a stack of observations.
 """
@@ -8,46 +8,48 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
+import chex
 import jax
 import jax.numpy as jnp
 from jax import Array
+
+from delayzero.actions import Queue
 
 
 class Rollable(Protocol):
     """A model that can be rolled: bound to variables it has ``step(state, action)``."""
 
-    num_actions: int
-
     def bind(self, variables: Any) -> Any:
-        """The model with its variables."""
+        """Return the model with its variables."""
 
 
-def roll(model: Rollable, variables: Any, state: Array, queue: Array) -> Array:
-    """The states after the actions under way; those with an empty queue stay as they are.
+def roll(model: Rollable, variables: Any, state: Array, queue: Queue) -> Array:
+    """Return the states after the pending actions; those with an empty queue stay as they are.
 
-    Only the dynamics run, as many steps as the longest queue has.
+    Only the dynamics run, for as many steps as the longest queue has.
 
     Args:
         model: The model.
-        variables: Its own.
+        variables: Its variables.
         state: ``[B, ...]``.
-        queue: The actions under way, ``[B, M]``, then ``num_actions`` where there are none.
+        queue: The pending actions, ``[B, W]``.
     """
-    if queue.shape[1] == 0:
+    chex.assert_equal_shape_prefix([queue.action, queue.mask], 2)
+    chex.assert_equal_shape_prefix([state, queue.mask], 1)
+    if queue.width == 0:
         return state
-    lengths = jnp.sum(queue < model.num_actions, axis=1)
+    actions, lengths = jnp.asarray(queue.action), jnp.asarray(queue.lengths)
 
-    def further(carry: tuple[Array, Array]) -> Array:
+    def pending(carry: tuple[Array, Array]) -> Array:
         return carry[0] < jnp.max(lengths)
 
     def move(carry: tuple[Array, Array]) -> tuple[Array, Array]:
         k, state = carry
-        action = jnp.minimum(queue[:, k], model.num_actions - 1)
-        moved = model.bind(variables).step(state, action)
-        under_way = (k < lengths).reshape(-1, *(1 for _ in state.shape[1:]))
-        return k + 1, jnp.where(under_way, moved, state)
+        next_state = model.bind(variables).step(state, actions[:, k])
+        moves = (k < lengths).reshape(-1, *(1 for _ in state.shape[1:]))
+        return k + 1, jnp.where(moves, next_state, state)
 
-    return jax.lax.while_loop(further, move, (jnp.zeros((), jnp.int32), state))[1]
+    return jax.lax.while_loop(pending, move, (jnp.zeros((), jnp.int32), state))[1]
 
 
 def plan_queue(
@@ -58,20 +60,20 @@ def plan_queue(
     length: int,
     choose: Callable[[Any, Array, Array], Array],
 ) -> Array:
-    """The first actions of an episode, chosen along their own imagined way, ``[B, length]``.
+    """Choose the first actions of an episode along the path that they imagine, ``[B, length]``.
 
     Args:
         model: The model.
-        variables: Its own.
+        variables: Its variables.
         key: A random key.
         state: Of the first observations, ``[B, ...]``.
-        length: How many actions.
+        length: The number of actions.
         choose: ``(bound model, state, key) -> action``.
     """
 
     def decide(state: Array, key: Array) -> tuple[Array, Array]:
         bound = model.bind(variables)
-        chosen = choose(bound, state, key)
-        return bound.step(state, chosen), chosen.astype(jnp.int32)
+        action = choose(bound, state, key)
+        return bound.step(state, action), action.astype(jnp.int32)
 
     return jax.lax.scan(decide, state, jax.random.split(key, length))[1].T

@@ -1,6 +1,15 @@
-"""Playing with an agent: environments under their delay, one who plays them, an audit."""
+"""Playing with an agent: environments under their delays, one who plays them, an audit."""
 
+from delayzero.playing.environments import Delayed, Environments, delayed
 from delayzero.playing.player import Ending, Player
 from delayzero.playing.system import System, build_system
 
-__all__ = ["Ending", "Player", "System", "build_system"]
+__all__ = [
+    "Delayed",
+    "Ending",
+    "Environments",
+    "Player",
+    "System",
+    "build_system",
+    "delayed",
+]

@@ -1,13 +1,13 @@
-"""The environments of a run, which can be brought back to where they were."""
+"""The environments of a run under their delays, which can be brought back to where they were."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import gymnasium as gym
 import numpy as np
-from gymnasium.vector import VectorWrapper
+from gymnasium.vector import VectorEnv, VectorWrapper
 from numpy.typing import NDArray
 
 from delayzero.delays import DelayedExecutionVector
@@ -16,11 +16,36 @@ from delayzero.envs.foresight import ForeseeingAtari
 from delayzero.envs.make import check_supported, make_vector
 from delayzero.envs.recording import ActionLog
 from delayzero.files import plain
-from delayzero.settings import DelayedQConfig, TrainConfig
+from delayzero.playing.late import LateObservations
+from delayzero.settings import DelayedQConfig, DelaySettings, TrainConfig
 
 
-def make_training_env(config: TrainConfig) -> gym.vector.VectorEnv[Any, Any, Any]:
-    """The environments of a run, without delay."""
+class Delayed(NamedTuple):
+    """Environments under their delays."""
+
+    env: VectorEnv[Any, Any, Any]
+    """With delayed actions, or without."""
+    late: LateObservations | None = None
+    """Their observations on the way to the agent; None if they arrive at once."""
+
+    @property
+    def execution(self) -> DelayedExecutionVector | None:
+        """The wrapper that delays actions; None if they run at once."""
+        return self.env if isinstance(self.env, DelayedExecutionVector) else None
+
+    @property
+    def max_delay(self) -> int:
+        """M, the longest delay of a decision."""
+        return 0 if self.execution is None else self.execution.max_delay
+
+    @property
+    def max_observation_delay(self) -> int:
+        """D, the longest delay of an observation."""
+        return 0 if self.late is None else self.late.max_delay
+
+
+def make_training_env(config: TrainConfig) -> VectorEnv[Any, Any, Any]:
+    """Make the environments of a run, without delay."""
     env = make_env(config, config.envs, training=True, max_steps=config.max_steps)
     check_supported(env)
     return env
@@ -28,51 +53,59 @@ def make_training_env(config: TrainConfig) -> gym.vector.VectorEnv[Any, Any, Any
 
 def make_env(
     config: TrainConfig, count: int, *, training: bool, max_steps: int | None
-) -> gym.vector.VectorEnv[Any, Any, Any]:
-    """Environments that a run's agent can play: some agents need those that foresee."""
+) -> VectorEnv[Any, Any, Any]:
+    """Make environments that a run's agent can play: some agents need those that foresee."""
     env = make_vector(config.env, count, training=training, max_steps=max_steps)
     if isinstance(env, Atari) and isinstance(config, DelayedQConfig):
         return ForeseeingAtari(env)
     return env
 
 
-def delayed(
-    env: gym.vector.VectorEnv[Any, Any, Any], law: str | None
-) -> gym.vector.VectorEnv[Any, Any, Any]:
-    """The environments under a delay law; themselves without one."""
-    return env if law is None else DelayedExecutionVector(env, law)
+def delayed(env: VectorEnv[Any, Any, Any], delays: DelaySettings | None) -> Delayed:
+    """Put environments under delays."""
+    if delays is None:
+        return Delayed(env)
+    late_actions = DelayedExecutionVector(env, delays.law, rule=delays.rule, reveal=delays.reveal)
+    if delays.observation_law is None:
+        return Delayed(late_actions)
+    law, rule = delays.observation_law, delays.observation_rule
+    return Delayed(late_actions, LateObservations(late_actions, law, rule))
 
 
 class Environments:
-    """Environments under their delay, with a log of what really ran.
+    """Environments under their delays, with a log of what really ran.
 
     Attributes:
-        played: What an agent plays.
+        delayed: What an agent plays.
     """
 
-    def __init__(self, env: gym.vector.VectorEnv[Any, Any, Any], law: str | None) -> None:
+    def __init__(
+        self, env: gym.vector.VectorEnv[Any, Any, Any], delays: DelaySettings | None
+    ) -> None:
         self._log = ActionLog(env)
-        self.played = delayed(self._log, law)
+        self.delayed = delayed(self._log, delays)
 
     @classmethod
     def of(cls, config: TrainConfig) -> Environments:
-        """Those of a run."""
-        return cls(make_training_env(config), config.law)
+        """Make those of a run."""
+        return cls(make_training_env(config), config.delays)
 
     def state(self) -> tuple[NDArray[Any], dict[str, Any]]:
-        """The actions that ran, ``[T, N]``, and plain numbers."""
+        """Return the actions that ran, ``[T, N]``, and plain numbers."""
         log = self._log.log()
         numbers = {"seed": log["seed"], "digest": log["digest"], "steps": log["actions"].shape[0]}
-        if isinstance(self.played, DelayedExecutionVector):
-            delay = self.played.delay_state()
+        if self.delayed.execution is not None:
+            delay = self.delayed.execution.delay_state()
             del delay["observations"]  # those that the actions lead to
             numbers["delay"] = _plain(delay)
+        if self.delayed.late is not None:
+            numbers["late"] = _plain(self.delayed.late.state())
         return log["actions"].astype(np.int32), numbers
 
     def rebuilds(self, rows: int) -> bool:
-        """Whether all observations of so many rows come back when the actions are played again.
+        """Return whether playing the actions again brings back all observations of the rows.
 
-        They do in Atari, which has no randomness but the seed's. Of other environments that is not
+        It does in Atari, which has no randomness but the seed's. Of other environments that is not
         known before it is tried.
         """
         env: Any = self._log
@@ -87,7 +120,7 @@ class Environments:
         advance: Callable[[int], Any],
         see: Callable[[Any], Any] | None = None,
     ) -> Any:
-        """Go on from a :meth:`state`.
+        """Continue from a :meth:`state`.
 
         Args:
             actions: Of the state.
@@ -101,14 +134,16 @@ class Environments:
         outcome = self._log.replay({**numbers, "actions": actions}, advance, see)
         if outcome is None:
             return None
-        if isinstance(self.played, DelayedExecutionVector):
+        if self.delayed.execution is not None:
             state = {**numbers["delay"], "observations": outcome.observations}
-            self.played.restore_delay_state(state)
+            self.delayed.execution.restore_delay_state(state)
+        if self.delayed.late is not None:
+            self.delayed.late.restore(numbers["late"])
         return outcome.observations
 
     def close(self) -> None:
-        """End."""
-        self.played.close()
+        """Close the environments."""
+        self.delayed.env.close()
 
 
 def _plain(value: Any) -> Any:

@@ -1,34 +1,30 @@
-"""Everything that a configuration describes, built."""
+"""The parts of a run that do not change: its settings, spaces, agent and learner."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-import gymnasium as gym
 import jax.numpy as jnp
-import numpy as np
 from jax import Array
 
-from delayzero.agents import Agent, DelayedQAgent, PlanningAgent, RandomAgent
+from delayzero.actions import Queue
+from delayzero.agents import Agent, build_agent
 from delayzero.arguments import UsageError
-from delayzero.delays import DelayedExecutionVector
-from delayzero.learning import AnyLearner, Learner, LearnerState, NoLearner, QLearner
-from delayzero.model import AtariQModel, QModel, build_model, image_q_model, vector_q_model
+from delayzero.learning import AnyLearner, Learner, LearnerState
+from delayzero.model.build import data_type
 from delayzero.planning import Planner
-from delayzero.playing import Player
-from delayzero.replay import Decisions, Step, Transitions, rows_of
+from delayzero.playing.environments import Delayed
+from delayzero.playing.player import Player
+from delayzero.replay import Decisions, Replay, Step, Transitions, create, rows_of
 from delayzero.settings import (
-    AgentKind,
     DelayedQConfig,
     LearningConfig,
     SearchingConfig,
     TrainConfig,
     agent_kind,
 )
-from delayzero.settings.model import LARGE
 from delayzero.spaces import Spaces
 
 
@@ -38,7 +34,6 @@ class System:
 
     config: TrainConfig
     spaces: Spaces
-    kind: AgentKind
     agent: Agent
     learner: AnyLearner
 
@@ -55,9 +50,14 @@ class System:
         return self.config
 
     @property
-    def queue(self) -> int:
-        """The length of the queues that the agent's model sees."""
-        return self.config.max_delay if self.kind.sees_queue else 0
+    def max_delay(self) -> int:
+        """M, the longest delay of a decision."""
+        return self.config.max_delay
+
+    @property
+    def dtype(self) -> str:
+        """What the networks compute in, here."""
+        return data_type(self.config)
 
     @property
     def sweeps(self) -> bool:
@@ -71,7 +71,7 @@ class System:
 
         Where decisions are made for later states, the searches while acting are about those.
         """
-        return self.kind.rolls and self.config.max_delay > 0 and self.sweeps
+        return self.agent.looks_ahead and self.config.longest_way > 0 and self.sweeps
 
     @property
     def replay_rows(self) -> int:
@@ -93,122 +93,68 @@ class System:
     def first_state(self, key: Array) -> LearnerState:
         """The learner's state before the first update."""
         stack = jnp.zeros((1, self.config.stack, *self.spaces.shape), self.spaces.dtype)
-        return self.learner.init(key, stack, jnp.zeros((1, self.queue), jnp.int32))
+        shape = (1, self.agent.queue_width or 0)
+        queue = Queue(jnp.zeros(shape, jnp.int32), jnp.zeros(shape, bool))
+        return self.learner.init(key, stack, queue)
+
+    def empty_replay(
+        self, *, rows: int | None = None, num_envs: int | None = None, host_frames: bool = False
+    ) -> Replay:
+        """Return an empty replay for this agent.
+
+        Args:
+            rows: Its slots; :attr:`replay_rows` by default.
+            num_envs: Environments; those of the run by default.
+            host_frames: Keep the frames in the host's memory.
+        """
+        return create(
+            self.replay_rows if rows is None else rows,
+            self.config.envs if num_envs is None else num_envs,
+            self.spaces,
+            stack=self.config.stack,
+            queue=self.agent.queue_width or 0,
+            searched=isinstance(self.learner, Learner),
+            host_frames=host_frames,
+        )
 
     def rows_of(self, steps: Sequence[Step]) -> tuple[Transitions, Decisions]:
         """What the replay keeps of steps of this run's agent, ``[T, N, ...]``."""
         return rows_of(
             steps,
-            action=self.kind.logs,
+            action=self.agent.logs,
             clip_rewards=isinstance(self.config, LearningConfig) and self.config.clip_rewards,
-            keep_queue=self.queue > 0,
+            keep_queue=self.agent.queue_width is not None,
         )
 
-    def player(
-        self, env: gym.vector.VectorEnv[Any, Any, Any], key: Array, *, explore: bool
-    ) -> Player:
-        """One who plays environments with this agent.
+    def player(self, delayed: Delayed, key: Array, *, explore: bool) -> Player:
+        """Return one who plays environments with this agent.
 
         Raises:
             UsageError: The delay is longer than the queue that the agent has learned to see.
         """
-        longest = env.max_delay if isinstance(env, DelayedExecutionVector) else 0
-        if self.kind.sees_queue and longest > self.queue:
+        config, longest = self.config, delayed.max_delay
+        if agent_kind(config.agent).sees_queue and longest > config.max_delay:
             raise UsageError(
-                f"the agent '{self.config.agent}' was trained for delays up to {self.queue} and "
-                f"sees no longer queue; this law has {longest}: name one of at most {self.queue}"
+                f"the agent '{config.agent}' was trained for delays up to {config.max_delay} and "
+                f"sees no longer queue; this law has {longest}: choose one of at most "
+                f"{config.max_delay}"
             )
         return Player(
             self.agent,
-            env,
+            delayed,
             key,
-            stack=self.config.stack,
-            shape=self.spaces.shape,
-            dtype=self.spaces.dtype,
+            spaces=self.spaces,
+            stack=config.stack,
             explore=explore,
-            queue=self.queue if self.kind.sees_queue else longest,
-            foresees=isinstance(self.config, DelayedQConfig),
+            first_queue="planned" if config.delays is None else config.delays.first_queue,
+            foresees=isinstance(config, DelayedQConfig),
         )
 
 
 def build_system(config: TrainConfig, spaces: Spaces) -> System:
-    """Build the model, the agent and the learner of a run.
+    """Build the agent and the learner of a run.
 
     Raises:
-        UsageError: The agent cannot learn in this environment.
+        UsageError: The agent cannot learn in this environment, or under these delays.
     """
-    if isinstance(config, SearchingConfig):
-        return _searching(config, spaces)
-    if isinstance(config, DelayedQConfig):
-        return _delayed_q(config, spaces)
-    kind = agent_kind(config.agent)
-    return System(config, spaces, kind, RandomAgent(spaces.num_actions), NoLearner())
-
-
-def _searching(config: SearchingConfig, spaces: Spaces) -> System:
-    """The parts of a run of an agent that searches."""
-    kind = agent_kind(config.agent)
-    queue = config.max_delay if kind.sees_queue else 0
-    model = build_model(config.model, spaces.shape, spaces.num_actions, sees_queue=queue > 0)
-    planner = Planner(
-        model=model,
-        config=config.search.resolved(spaces.num_actions),
-        discount=config.discount,
-        prefix_horizon=config.learner.prefix_horizon,
-    )
-    learner = Learner(
-        planner=planner,
-        config=config.learner,
-        reanalysis=config.reanalysis,
-        replay=config.replay,
-        total_updates=max(1, config.total_updates),
-        augment=_augments(config, spaces),
-    )
-    agent = PlanningAgent(planner, rolls=kind.rolls, queue=queue)
-    return System(config, spaces, kind, agent, learner)
-
-
-def _delayed_q(config: DelayedQConfig, spaces: Spaces) -> System:
-    """The parts of a run of delayed-q."""
-    model = _q_model(config, spaces)
-    learner = QLearner(
-        model=model,
-        config=config.q,
-        replay=config.replay,
-        total_updates=max(1, config.total_updates),
-    )
-    agent = DelayedQAgent(model, config.q)
-    return System(config, spaces, agent_kind(config.agent), agent, learner)
-
-
-def _q_model(config: DelayedQConfig, spaces: Spaces) -> QModel | AtariQModel:
-    """The networks of delayed-q."""
-    actions, shape, width = spaces.num_actions, spaces.shape, config.q.width
-    if config.env.lower().startswith("atari:"):
-        return AtariQModel(actions)
-    if len(shape) == 1:
-        return vector_q_model(actions, shape[0], width)
-    if shape[0] >= LARGE:
-        raise UsageError(
-            f"the agent '{config.agent}' looks ahead with an Atari emulator, or with a learned "
-            f"model of vectors or of images less than {LARGE} high; '{config.env}' shows images of "
-            f"shape {shape}: choose another --agent"
-        )
-    if not spaces.shares:
-        raise UsageError(
-            f"the agent '{config.agent}' learns to predict images of numbers in [0, 1] or of "
-            f"uint8; those of '{config.env}' are others: rescale them, with "
-            "gymnasium.wrappers.RescaleObservation(env, 0, 1), or choose another --agent"
-        )
-    return image_q_model(actions, shape[-1], width)
-
-
-def _augments(config: SearchingConfig, spaces: Spaces) -> bool:
-    """Whether images are shifted: those of pixels are, unless the configuration says no."""
-    pixels = spaces.dtype == np.uint8 and len(spaces.shape) == 3
-    if config.learner.augment and not pixels:
-        raise UsageError(
-            f"--learner.augment True is for images of uint8, not for {spaces.dtype} of shape "
-            f"{spaces.shape}; type --learner.augment False"
-        )
-    return pixels if config.learner.augment is None else config.learner.augment
+    return System(config, spaces, *build_agent(config, spaces))

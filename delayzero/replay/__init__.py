@@ -26,6 +26,7 @@ from delayzero.replay.storage import (
     release,
     row_times,
     stacked_frames,
+    targets_at,
     with_arrays,
 )
 
@@ -53,6 +54,7 @@ __all__ = [
     "rows_of",
     "sample",
     "stacked_frames",
+    "targets_at",
     "window_slots",
     "with_arrays",
     "with_priorities",

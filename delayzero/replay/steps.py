@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from delayzero.actions import Queue
 from delayzero.planning import SearchResult
 from delayzero.replay.storage import Decisions, Transitions
 
@@ -22,12 +23,15 @@ class Step(NamedTuple):
     """Episodes that begin with this observation."""
     final: Mask
     """Episodes that have ended with this observation: nothing is executed."""
-    queue: NDArray[np.int32]
-    """The actions under way, ``[N, M]``, then the number of actions where there are none."""
+    age: NDArray[np.int32]
+    """Steps since the observation that the agent acted on; 0 unless observations are delayed."""
+    queue: Queue
+    """The actions that ran since that observation, then the pending ones, ``[N, W]``; empty where
+    the delay is not revealed."""
     delay: NDArray[np.int32]
-    """z_t."""
-    found: SearchResult
-    """What the agent found; its action is the decision."""
+    """z_t; -1 where it is never revealed."""
+    search: SearchResult | None
+    """The search behind the decision; None for agents that do not search."""
     decided: NDArray[np.int32]
     executed: NDArray[np.int32]
     decision_time: NDArray[np.int32]
@@ -53,7 +57,7 @@ def rows_of(
         steps: In their order.
         action: Which actions are learned from: those that ran, or those that the agent chose.
         clip_rewards: Keep the sign of rewards alone.
-        keep_queue: Keep the actions under way, for agents that see them.
+        keep_queue: Keep the pending actions, for agents whose networks see them.
     """
 
     def stacked(fields: Iterable[Any]) -> Any:
@@ -72,6 +76,11 @@ def rows_of(
         decided=stacked(step.decided for step in steps),
         delay=stacked(step.delay for step in steps),
         decision_time=stacked(step.decision_time for step in steps),
-        queue=stacked(step.queue for step in steps).astype(np.int16) if keep_queue else (),
+        queue=Queue(
+            stacked(step.queue.action for step in steps).astype(np.int16),
+            stacked(step.queue.mask for step in steps),
+        )
+        if keep_queue
+        else (),
     )
     return transitions, decisions

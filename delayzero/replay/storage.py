@@ -16,12 +16,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from delayzero.actions import Queue
 from delayzero.replay.frames import Frames, HostFrames, empty_frames, gather_frames
+from delayzero.spaces import Spaces
 
 
 class Transitions(NamedTuple):
@@ -51,9 +54,9 @@ class Decisions(NamedTuple):
     decision_time: Array
     """tau_t, when the action that ran here was decided, counted from the episode's first step;
     negative for the first queue's actions, ``[..., N]``."""
-    queue: Array | tuple[()] = ()
-    """For agents that see it: the actions under way before the decision, ``[..., N, M]``, then the
-    number of actions where there are none."""
+    queue: Queue | tuple[()] = ()
+    """For agents whose networks see them: the actions that were pending before the decision,
+    ``[..., N, W]``."""
 
 
 class Targets(NamedTuple):
@@ -85,7 +88,8 @@ class Replay(NamedTuple):
     """Observations, ``[R, N, ...]``."""
     transitions: Transitions
     decisions: Decisions
-    targets: Targets
+    targets: Targets | tuple[()]
+    """Empty for agents that do not search."""
     start: Array
     """The time of the first row of a row's episode, ``[R, N]``."""
     priority: Array
@@ -117,7 +121,7 @@ class Arrays(NamedTuple):
     """``()`` where they are left out."""
     transitions: Transitions
     decisions: Decisions
-    targets: Targets
+    targets: Targets | tuple[()]
     start: Any
     priority: Any
     length: Any
@@ -126,12 +130,11 @@ class Arrays(NamedTuple):
 def create(
     rows: int,
     num_envs: int,
-    shape: tuple[int, ...],
-    dtype: Any,
-    num_actions: int,
+    spaces: Spaces,
     *,
     stack: int = 1,
     queue: int = 0,
+    searched: bool = True,
     host_frames: bool = False,
 ) -> Replay:
     """An empty replay.
@@ -139,14 +142,13 @@ def create(
     Args:
         rows: Slots, each for one step of all environments.
         num_envs: Environments.
-        shape: Of one observation.
-        dtype: Of one observation.
-        num_actions: Of the policy.
+        spaces: What the environments show and take.
         stack: Frames in an observation.
-        queue: The length of the queues that the agent sees.
+        queue: The width of the queues that the agent's networks see; 0 if they see none.
+        searched: Whether rows have targets from a search.
         host_frames: Keep the frames in the host's memory.
     """
-    grid = (rows, num_envs)
+    grid, actions = (rows, num_envs), spaces.actions
 
     def flags() -> Array:
         return jnp.zeros(grid, bool)
@@ -158,20 +160,22 @@ def create(
         return jnp.zeros(grid, jnp.int32)
 
     return Replay(
-        frames=empty_frames(rows, num_envs, shape, dtype, host_frames),
+        frames=empty_frames(rows, num_envs, spaces.shape, spaces.dtype, host_frames),
         transitions=Transitions(flags(), flags(), counts(), numbers(), flags(), flags()),
         decisions=Decisions(
             decided=counts(),
             delay=counts(),
             decision_time=counts(),
-            queue=jnp.zeros((*grid, queue), jnp.int16) if queue else (),
+            queue=_empty_queues((*grid, queue)) if queue else (),
         ),
         targets=Targets(
-            policy=jnp.full((*grid, num_actions), 1 / num_actions, jnp.float32),
+            policy=jnp.full((*grid, actions.count), 1 / actions.count, jnp.float32),
             search_value=numbers(),
             network_value=numbers(),
             made_at=counts(),
-        ),
+        )
+        if searched
+        else (),
         start=counts(),
         priority=jnp.ones(grid, jnp.float32),
         length=jnp.zeros((), jnp.int32),
@@ -179,11 +183,15 @@ def create(
     )
 
 
+def _empty_queues(shape: tuple[int, ...]) -> Queue:
+    return Queue(jnp.zeros(shape, jnp.int16), jnp.zeros(shape, bool))
+
+
 def append(
     replay: Replay,
     frames: Array | None,
     rows: Transitions,
-    targets: Targets,
+    targets: Targets | tuple[()],
     decisions: Decisions | None = None,
     *,
     ahead: int = 0,
@@ -201,6 +209,7 @@ def append(
             and would hand it on forever.
     """
     count = rows.action.shape[0]
+    chex.assert_shape(list(rows), (count, replay.num_envs))
     assert count <= replay.rows, "more rows than the replay has slots"
     times = replay.length + jnp.arange(count, dtype=jnp.int32)
     slots = times % replay.rows
@@ -223,7 +232,7 @@ def append(
         frames=kept,
         transitions=Transitions(*map(put, replay.transitions, rows)),
         decisions=jax.tree.map(put, replay.decisions, decisions),
-        targets=Targets(*map(put, replay.targets, targets)),
+        targets=jax.tree.map(put, replay.targets, targets),
         start=put(replay.start, start),
         priority=put(replay.priority, jnp.broadcast_to(top, start.shape)),
         length=replay.length + count,
@@ -300,11 +309,18 @@ def observations_at(replay: Replay, slots: Array, envs: Array) -> Array:
     return stacked_frames(replay, row_times(replay)[slots], envs, replay.start[slots, envs])
 
 
-def queues_at(replay: Replay, slots: Array, envs: Array) -> Array:
-    """The queues that the agent saw at rows, ``[..., M]``; empty if it sees none."""
-    if isinstance(replay.decisions.queue, tuple):
-        return jnp.zeros((*slots.shape, 0), jnp.int16)
-    return replay.decisions.queue[slots, envs]
+def queues_at(replay: Replay, slots: Array, envs: Array) -> Queue:
+    """Return the queues that the agent saw at rows, ``[..., W]``; of no slots if it sees none."""
+    queue = replay.decisions.queue
+    if not isinstance(queue, Queue):
+        return _empty_queues((*slots.shape, 0))
+    return Queue(queue.action[slots, envs], queue.mask[slots, envs])
+
+
+def targets_at(replay: Replay, slots: Array, envs: Array) -> Targets:
+    """Return the stored targets at rows, ``[..., ...]``."""
+    assert isinstance(replay.targets, Targets), "an agent that does not search has no targets"
+    return Targets(*(column[slots, envs] for column in replay.targets))
 
 
 def arrays_of(replay: Replay, *, frames: bool = True) -> Arrays:

@@ -1,4 +1,4 @@
-"""The weights of a run, for evaluation."""
+"""The weights of a run, for whoever plays with them."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from delayzero.playing.environments import make_training_env
 from delayzero.playing.system import System, build_system
 from delayzero.runs.checkpoint import BrokenCheckpointError, Checkpoints
 from delayzero.runs.run_folder import RunFolder
+from delayzero.settings import TrainConfig
 from delayzero.spaces import Spaces
 
 ATTEMPTS = 3
@@ -20,26 +21,34 @@ ATTEMPTS = 3
 
 
 def load_weights(run: Path) -> tuple[System, Any]:
-    """The system of a run, and the newest weights that its checkpoint has.
+    """Return the system of a run, and the newest weights that its checkpoint has.
 
-    The run may be going on: nothing in its folder is changed.
+    The run may be training: nothing in its folder is changed.
 
     Raises:
         UsageError: There is no such run, it has no checkpoint yet, or that cannot be read.
     """
     folder = RunFolder(run)
     config = folder.config()
-    env = make_training_env(config)
-    try:
-        system = build_system(config, Spaces.of(env))
-    finally:
-        env.close()
+    system = build_system(config, _spaces(folder, config))
     example = jax.eval_shape(system.first_state, jax.random.key(0))
     return system, _newest(folder, example).variables
 
 
+def _spaces(folder: RunFolder, config: TrainConfig) -> Spaces:
+    """Return the spaces of a run; older folders do not keep them, and need the environment."""
+    values = folder.load_spaces()
+    if values is None:
+        with closing(make_training_env(config)) as env:
+            return Spaces.of(env)
+    try:
+        return Spaces.from_json(values)
+    except ValueError as error:
+        raise UsageError(f"{folder.spaces} is damaged: {error}; put back a copy") from None
+
+
 def _newest(folder: RunFolder, example: Any) -> Any:
-    """The newest learner; its run may replace it by a newer one while it is read."""
+    """Return the newest learner; its run may replace it by a newer one while it is read."""
     for left in reversed(range(ATTEMPTS)):
         if not folder.checkpoints.exists():
             break
@@ -51,4 +60,4 @@ def _newest(folder: RunFolder, example: Any) -> Any:
         except (BrokenCheckpointError, FileNotFoundError):
             if not left:
                 raise
-    raise UsageError(f"{folder.path} has no checkpoint yet; go on with its training first")
+    raise UsageError(f"{folder.path} has no checkpoint yet; resume its training first")

@@ -4,6 +4,7 @@ Nothing here imports JAX: the command line's help, and whatever plans runs, work
 """
 
 from delayzero.settings.agents import AGENTS, AgentKind, AgentName, agent_kind
+from delayzero.settings.delays import DelaySettings, FirstQueue
 from delayzero.settings.learning import LearnerConfig, QConfig, ReanalysisConfig
 from delayzero.settings.model import ActionCode, ModelConfig
 from delayzero.settings.presets import PRESETS, changed, compose
@@ -26,8 +27,10 @@ __all__ = [
     "ActionCode",
     "AgentKind",
     "AgentName",
+    "DelaySettings",
     "DelayedConfig",
     "DelayedQConfig",
+    "FirstQueue",
     "LearnerConfig",
     "LearningConfig",
     "Method",

@@ -1,4 +1,4 @@
-"""The agents: what each one sees, what it learns from, and what can be set about it."""
+"""The agents by name, and the settings of their runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from delayzero.settings.run import (
     LearningConfig,
     PlanningConfig,
     RandomConfig,
-    SearchingConfig,
     TrainConfig,
     UndelayedConfig,
 )
@@ -37,12 +36,8 @@ class AgentKind:
     """In one line."""
     settings: type[TrainConfig] = PlanningConfig
     """What can be set about a run of it."""
-    logs: Literal["executed", "decided"] = "executed"
-    """The actions that its replay holds: those that ran, or those that it chose."""
-    rolls: bool = False
-    """Whether it decides for the state that its action will meet, by rolling its model."""
     sees_queue: bool = False
-    """Whether the actions under way are part of what it observes."""
+    """Whether its networks see the pending actions: never more than in training."""
 
     @property
     def delayed(self) -> bool:
@@ -54,24 +49,17 @@ class AgentKind:
         """Whether it learns."""
         return issubclass(self.settings, LearningConfig)
 
-    @property
-    def searches(self) -> bool:
-        """Whether it learns a world model and searches with it."""
-        return issubclass(self.settings, SearchingConfig)
-
 
 AGENTS: dict[AgentName, AgentKind] = {
-    "dez": AgentKind("rolls its model through the actions under way, then searches", rolls=True),
-    "oblivious": AgentKind("takes no notice, and logs what it decided", logs="decided"),
-    "oblivious-executed": AgentKind("takes no notice, but logs what really ran"),
+    "dez": AgentKind("rolls its model through the pending actions, then searches"),
+    "oblivious": AgentKind("ignores the delay, and learns from what it decided"),
+    "oblivious-executed": AgentKind("ignores the delay, but learns from what was executed"),
     "augmented": AgentKind(
-        "observes the actions under way, and models its decisions", logs="decided", sees_queue=True
+        "observes the pending actions, and learns from what it decided", sees_queue=True
     ),
-    "delayed-q": AgentKind(
-        "Q-learning, acting at the state that a model predicts", DelayedQConfig, rolls=True
-    ),
-    "undelayed": AgentKind("has no delay: the bound", UndelayedConfig),
-    "random": AgentKind("decides at random: the floor", RandomConfig),
+    "delayed-q": AgentKind("Q-learning, acting at the state that a model predicts", DelayedQConfig),
+    "undelayed": AgentKind("has no delay: an upper bound", UndelayedConfig),
+    "random": AgentKind("decides at random: a lower bound", RandomConfig),
 }
 
 
@@ -85,5 +73,5 @@ def agent_kind(name: str) -> AgentKind:
         if known == name:
             return kind
     guess = meant(name, AGENTS)
-    hint = f"; did you mean '{guess}'?" if guess else ";"
-    raise UsageError(f"'{name}' is no agent{hint} valid: {', '.join(AGENTS)}")
+    hint = f"; did you mean '{guess}'? Choose" if guess else "; choose"
+    raise UsageError(f"unknown agent '{name}'{hint} from {', '.join(AGENTS)}")

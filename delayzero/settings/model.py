@@ -33,7 +33,7 @@ class ModelConfig:
     """mlp: the size of the latent state."""
     width: int = 128
     """mlp: the size of the hidden layers."""
-    memory: int = 64
+    lstm: int = 64
     """conv, mlp: the size of the LSTM of the value prefix (atari: always 512)."""
     action_code: ActionCode = "one_hot"
     """How the dynamics are told an action: by one number for each action, or by the one number
@@ -43,6 +43,6 @@ class ModelConfig:
     it a model that is rolled through many actions drifts away. (mlp: normalised by layer.)"""
 
     def __post_init__(self) -> None:
-        sizes = ("channels", "head", "latent", "width", "memory")
+        sizes = ("channels", "head", "latent", "width", "lstm")
         check_numbers(self, "model.", {COUNT: ("support",), Bounds(SMALLEST): sizes})
         check_choice("model.action_code", self.action_code, ActionCode)

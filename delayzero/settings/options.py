@@ -30,7 +30,7 @@ def split(words: Sequence[str]) -> tuple[list[str], list[str]]:
     for i in _places(rest):
         if not rest[i].startswith("-"):
             _refuse_word(rest[i], presets, [*rest[:i], *rest[i + 1 :]])
-        _check_option(rest[i].partition("=")[0], agent)
+        check_option(rest[i].partition("=")[0], agent)
     return presets, rest
 
 
@@ -55,7 +55,7 @@ def read_config(words: Sequence[str]) -> TrainConfig:
     Raises:
         UsageError: Something cannot be, or is no setting of the agent.
     """
-    tyro = require("tyro", "train")
+    tyro = require("tyro", "cli")
     presets, rest = split(words)
     if not presets and not any(word in HELP for word in rest):
         raise UsageError(
@@ -73,6 +73,24 @@ def read_config(words: Sequence[str]) -> TrainConfig:
     except ValueError as error:
         raise UsageError(str(error)) from None
     return config
+
+
+def options_with_values(words: Sequence[str]) -> list[tuple[str, object]]:
+    """Return every option of the agent that words name, with its value by the presets they name.
+
+    Raises:
+        UsageError: A word is wrong.
+    """
+    presets, rest = split(words)
+    config = compose(presets, agent_of(rest))
+
+    def value(name: str) -> object:
+        found: object = config
+        for part in name.lstrip("-").replace("-", "_").split("."):
+            found = getattr(found, part)
+        return found
+
+    return [(name, value(name)) for name in options(config.agent)]
 
 
 def options(agent: str) -> list[str]:
@@ -103,15 +121,20 @@ def _options(kind: type, path: str = "") -> Iterator[str]:
             yield option(path + field.name)
 
 
-def _check_option(word: str, agent: str) -> None:
+def check_option(word: str, agent: str) -> None:
+    """Check that an agent's runs have an option.
+
+    Raises:
+        UsageError: They have not; the message names the nearest one, or the agents that have it.
+    """
     typed, known = _as_typed(word), options(agent)
     if word in HELP or word.startswith("--tyro-") or (word.startswith("--") and typed in known):
         return
     others = [other for other in AGENTS if typed in options(other)]
     if others and agent not in others:
         raise UsageError(
-            f"'{word}' is no setting of the agent '{agent}', but of {', '.join(others)}; type: "
-            f"delayzero train --agent {agent} --help"
+            f"{word} is not a setting of the agent '{agent}' (it is one of {', '.join(others)}); "
+            f"type: delayzero train --agent {agent} --help"
         )
     parts = {name[2:].rpartition(".")[2]: name for name in reversed(known)}  # without its group
     names = {name[2:]: name for name in known}
@@ -119,13 +142,13 @@ def _check_option(word: str, agent: str) -> None:
     guess = guess or meant(typed[2:], names)
     found = {**parts, **names}.get(guess or "")
     hint = f"; did you mean {found}?" if found else ";"
-    raise UsageError(f"'{word}' is no option{hint} type: delayzero train --help")
+    raise UsageError(f"unknown setting {word}{hint} type: delayzero train --help")
 
 
 def _refuse_word(word: str, presets: Sequence[str], rest: Sequence[str]) -> None:
     if word in PRESETS:
         line = " ".join(["delayzero train", *presets, word, *rest])
-        raise UsageError(f"presets stand first; type: {line}")
+        raise UsageError(f"presets come first; type: {line}")
     raise UsageError(
-        f"'{word}' belongs to no option; options are typed as --seed 3, behind the presets"
+        f"'{word}' belongs to no option; after the presets, type options such as --seed 3"
     )

@@ -173,7 +173,7 @@ def compose(names: Iterable[str], agent: str = "dez") -> TrainConfig:
     for name in names:
         if name not in PRESETS:
             guess = meant(name, PRESETS)
-            hint = f"; did you mean '{guess}'?" if guess else ""
-            raise UsageError(f"'{name}' is no preset{hint} valid: {', '.join(PRESETS)}")
+            hint = f"; did you mean '{guess}'? Choose" if guess else "; choose"
+            raise UsageError(f"unknown preset '{name}'{hint} from {', '.join(PRESETS)}")
         config = PRESETS[name](config)
     return config

@@ -11,9 +11,19 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import ClassVar
 
-from delayzero.bounds import COUNT, LARGEST, NOT_NEGATIVE, POSITIVE, Bounds, check_numbers
-from delayzero.delays import parse
+from delayzero.bounds import (
+    COUNT,
+    LARGEST,
+    NOT_NEGATIVE,
+    POSITIVE,
+    Bounds,
+    check_choice,
+    check_numbers,
+)
+from delayzero.delays import Rule, parse
+from delayzero.delays.execution import Reveal, check_choices
 from delayzero.files import file_name
+from delayzero.settings.delays import DelaySettings, FirstQueue
 from delayzero.settings.learning import LearnerConfig, QConfig, ReanalysisConfig
 from delayzero.settings.model import ModelConfig
 from delayzero.settings.replay import ReplayConfig
@@ -56,7 +66,7 @@ class TrainConfig:
     """Check with every step that what ran is what should have run; slow."""
     checkpoint_minutes: float = 5.0
     """Minutes between checkpoints; inf: only at the end."""
-    memory: float | None = None
+    memory_gigabytes: float | None = None
     """Gigabytes of the device's memory to plan for: frames stay on the host where they would take
     more than their share of it, which is slower. None: all that is free."""
     folder: str | None = None
@@ -80,19 +90,29 @@ class TrainConfig:
             ),
             NOT_NEGATIVE: ("seed", "evaluate_every"),
             Bounds(0, math.inf, above=True): ("checkpoint_minutes",),
-            POSITIVE: ("memory",),
+            POSITIVE: ("memory_gigabytes",),
         }
         check_numbers(self, "", bounds)
 
     @property
-    def law(self) -> str | None:
-        """The delay law, or None without delay."""
+    def delays(self) -> DelaySettings | None:
+        """The delays of the run; None if nothing is ever late."""
         return None
 
     @property
+    def law(self) -> str | None:
+        """The law of the delay of decisions; None without delay."""
+        return None if self.delays is None else self.delays.law
+
+    @property
     def max_delay(self) -> int:
-        """M, the largest delay."""
-        return 0 if self.law is None else parse(self.law).max_delay
+        """M, the longest delay of a decision."""
+        return 0 if self.delays is None else self.delays.max_delay
+
+    @property
+    def longest_way(self) -> int:
+        """The most steps from an observation to the decision that it leads to: D + M."""
+        return 0 if self.delays is None else self.max_delay + self.delays.max_observation_delay
 
     @property
     def total_updates(self) -> int:
@@ -111,10 +131,22 @@ class TrainConfig:
     @property
     def run_folder(self) -> str:
         """Where the run is kept."""
-        words = [self.env, self.agent, *([] if self.law is None else [self.law])]
+        words = [self.env, self.agent]
+        if self.delays is not None:
+            words += _told_apart(self.delays)
         name = file_name(*words)
         label = f"-{self.label}" if self.label else ""
         return self.folder or f"runs/{name}-seed{self.seed}{label}"
+
+
+def _told_apart(delays: DelaySettings) -> list[str]:
+    """Words for the default folder: the law, and what differs from the default settings."""
+    usual, words = DelaySettings(), [delays.law]
+    for name in ("rule", "reveal", "observation_law", "observation_rule", "first_queue"):
+        value = getattr(delays, name)
+        if value != getattr(usual, name):
+            words += ["observed", value] if name.startswith("observation") else [name, value]
+    return words
 
 
 @dataclass(frozen=True)
@@ -122,17 +154,43 @@ class DelayedConfig(TrainConfig):
     """A run whose actions take effect late."""
 
     delay: str = "constant:0"
-    """The delay law, see: delayzero delays list."""
+    """The law of the delay between a decision and its execution, see: delayzero delays list."""
+    rule: Rule = "latest-generated"
+    """Which of the decisions that have arrived runs: see docs/delays.md."""
+    reveal: Reveal = "before"
+    """When the agent learns the delay of a decision: before it decides, after, or never."""
+    observation_delay: str | None = None
+    """The law of the delay between an observation and its arrival; None: it arrives at once."""
+    observation_rule: Rule = "latest-generated"
+    """Which of the observations that have arrived the agent acts on."""
+    first_queue: FirstQueue = "planned"
+    """What runs until the first decision arrives: what the agent plans, action 0, or actions at
+    random."""
 
     def __post_init__(self) -> None:
-        """Check the fields; a message says what to type."""
+        """Validate the fields; a message says what to type."""
         super().__post_init__()
-        parse(self.delay)  # raises DelayError, which says what to type
+        for name, choices in (
+            *(("rule", Rule), ("reveal", Reveal), ("observation_rule", Rule)),
+            ("first_queue", FirstQueue),
+        ):
+            check_choice(name, getattr(self, name), choices)
+        law = parse(self.delay)  # raises DelayError, which says what to type
+        check_choices(law, self.rule, self.reveal, "plain")
+        if self.observation_delay is not None:
+            parse(self.observation_delay)
 
     @property
-    def law(self) -> str:
-        """The delay law."""
-        return self.delay
+    def delays(self) -> DelaySettings:
+        """The delays of the run."""
+        return DelaySettings(
+            law=self.delay,
+            rule=self.rule,
+            reveal=self.reveal,
+            observation_law=self.observation_delay,
+            observation_rule=self.observation_rule,
+            first_queue=self.first_queue,
+        )
 
 
 @dataclass(frozen=True)

@@ -52,12 +52,24 @@ def from_dict(kind: type[Config], values: Mapping[str, Any], path: str = "") -> 
     return kind(**nested)
 
 
+def _renamed(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings by their present names."""
+    renamed = dict(values)
+    if "memory" in renamed:
+        renamed["memory_gigabytes"] = renamed.pop("memory")
+    model = renamed.get("model")
+    if isinstance(model, Mapping) and "memory" in model:
+        renamed["model"] = {("lstm" if k == "memory" else k): v for k, v in model.items()}
+    return renamed
+
+
 def with_former_defaults(values: Mapping[str, Any]) -> dict[str, Any]:
     """What a run was, if its settings were written before some of today's existed.
 
     Args:
         values: What ``dataclasses.asdict`` made of a configuration, by this version or an older.
     """
+    values = _renamed(values)
     model = values.get("model")
     kind = model.get("kind", "auto") if isinstance(model, Mapping) else "auto"
     large = str(values.get("env", "")).lower().startswith("atari:")  # what auto took for Atari's

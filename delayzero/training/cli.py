@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Sequence
 
-from delayzero.extras import require_training
+from delayzero.extras import MissingExtraError, require_training
+from delayzero.settings import PRESETS
+from delayzero.settings.options import HELP, options_with_values, read_config, split
 
 USAGE = """usage: delayzero train PRESET... [--SETTING VALUE]...
 
-Trains an agent, or goes on with a run that was interrupted: the same command resumes.
+Trains an agent. The same command resumes a run that was interrupted.
 
 presets, applied in their order:
 {presets}
@@ -19,23 +22,35 @@ presets, applied in their order:
     delayzero train atari --env atari:Pong --interactions 50000
     delayzero train atari debug
 
-settings (values are those of the presets named before --help):
+settings (with the values of the presets named before --help):
 """
+
+
+def print_help(arguments: Sequence[str]) -> None:
+    """Print the presets and the settings; without the extra ``cli`` their names alone."""
+    listed = [
+        f"  {name:<12} {(make.__doc__ or '').splitlines()[0]}" for name, make in PRESETS.items()
+    ]
+    print(USAGE.format(presets="\n".join(listed)))
+    try:
+        with contextlib.suppress(SystemExit):  # tyro exits after its help
+            read_config(arguments)
+    except MissingExtraError as error:
+        for name, value in options_with_values(arguments):
+            print(f"  {name} {value}")
+        print(f"\nwhat each one means: {error}")
 
 
 def main(arguments: Sequence[str]) -> int:
     """Train."""
+    if any(word in HELP for word in split(arguments)[1]):
+        print_help(arguments)
+        return 0
+    config = read_config(arguments)
     require_training()
     from delayzero.runs.run_folder import command_line
-    from delayzero.settings import PRESETS
-    from delayzero.settings.options import HELP, read_config, split
     from delayzero.training.loop import train
 
-    if any(word in HELP for word in split(arguments)[1]):
-        listed = [
-            f"  {name:<12} {(make.__doc__ or '').splitlines()[0]}" for name, make in PRESETS.items()
-        ]
-        print(USAGE.format(presets="\n".join(listed)))
-    outcome = train(read_config(arguments), command_line())
+    outcome = train(config, command_line())
     print(outcome.folder, file=sys.stdout)
     return 0 if outcome.finished else 130

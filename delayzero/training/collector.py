@@ -9,13 +9,12 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from gymnasium.vector import VectorEnv
 from jax import Array
 from jax.stages import Lowered
 
 from delayzero.learning.reanalysis import targets_of, with_newest_searched
 from delayzero.planning import SearchResult
-from delayzero.playing import Ending
+from delayzero.playing import Delayed, Ending
 from delayzero.playing.audit import Audit
 from delayzero.playing.streams import (
     STREAM_ACTING,
@@ -48,15 +47,14 @@ class Collector:
     environments themselves.
     """
 
-    def __init__(self, system: System, env: VectorEnv[Any, Any, Any]) -> None:
+    def __init__(self, system: System, delayed: Delayed) -> None:
         config = system.config
         self._system = system
-        self._player = system.player(env, run_key(config.seed, STREAM_ACTING), explore=True)
+        self._player = system.player(delayed, run_key(config.seed, STREAM_ACTING), explore=True)
         store = functools.partial(_append_rows, system)
         self._append = jax.jit(store, donate_argnums=0)
         self._search_key = run_key(config.seed, STREAM_NEWEST)
-        audit = Audit(config.envs, system.spaces.num_actions, system.kind.logs)
-        self._audit = audit if config.audit else None
+        self._audit = _audit(system) if config.audit else None
         self.interactions = 0
 
     def begin(self) -> None:
@@ -79,21 +77,20 @@ class Collector:
             variables: The model's, or their shapes.
             replay: Where rows will be stored.
         """
-        found = None
-        for one in self._player.lowered(variables):
-            found = one.out_info[1] if found is None else found
-            yield one
-        if found is None:
+        acting = list(self._player.lowered(variables))
+        yield from acting
+        if not acting:
             return
+        search = acting[0].out_info[1].search
         count = self._system.config.rows
         host, observation = isinstance(replay.frames, HostFrames), replay.frames.shape[1:]
         frame = jax.ShapeDtypeStruct(observation, replay.frames.dtype)
         frames = None if host else (frame,) * count
         kept = replay.transitions, replay.decisions
-        happened, decisions = jax.tree.map(
+        transitions, decisions = jax.tree.map(
             lambda x: jax.ShapeDtypeStruct((count, *x.shape[1:]), x.dtype), kept
         )
-        rows = (frames, happened, decisions, (found,) * count)
+        rows = (frames, transitions, decisions, (search,) * count)
         yield self._append.lower(replay, *rows, variables, self._search_key, jnp.int32(0))
 
     def play(self, variables: Any, updates: int) -> Played:
@@ -129,13 +126,13 @@ class Collector:
             frames = None
         else:
             frames = tuple(step.observation for step in steps)
-        happened, decisions = self._system.rows_of(steps)
+        transitions, decisions = self._system.rows_of(steps)
         stored: Replay = self._append(
             replay,
             frames,
-            happened,
+            transitions,
             decisions,
-            tuple(step.found for step in steps),
+            tuple(step.search for step in steps),
             played.variables,
             self._search_key,
             jnp.int32(played.updates),
@@ -161,16 +158,24 @@ class Collector:
             self._audit.forget()
 
 
+def _audit(system: System) -> Audit:
+    """Return an audit of a run's rows."""
+    count, logs, delays = system.config.envs, system.agent.logs, system.config.delays
+    if delays is None:
+        return Audit(count, logs)
+    return Audit(count, logs, rule=delays.rule, reveal=delays.reveal)
+
+
 def _check_rows(audit: Audit, steps: Sequence[Step], replay: Replay) -> None:
     """Check steps, and that they are the newest rows of the replay."""
     slots = (int(replay.length) - len(steps) + np.arange(len(steps))) % replay.rows
     kept = replay.transitions, replay.decisions
-    happened, decisions = jax.tree.map(lambda field: np.asarray(field[slots]), kept)
+    transitions, decisions = jax.tree.map(lambda field: np.asarray(field[slots]), kept)
     for k, step in enumerate(steps):
         audit.check(step)
         audit.check_stored(
             step,
-            jax.tree.map(lambda field, k=k: field[k], happened),
+            jax.tree.map(lambda field, k=k: field[k], transitions),
             jax.tree.map(lambda field, k=k: field[k], decisions),
         )
 
@@ -181,14 +186,16 @@ def _append_rows(
     frames: tuple[Array, ...] | None,
     rows: Transitions,
     decisions: Decisions,
-    found: tuple[SearchResult, ...],
+    searches: tuple[SearchResult | None, ...],
     variables: Any,
     key: Array,
     updates: Array,
 ) -> Replay:
     """Store rows that were collected one by one, with targets for each."""
-    targets = [targets_of(result, updates) for result in found]
-    stacked = Targets(*(jnp.stack(fields) for fields in zip(*targets, strict=True)))
+    targets = [targets_of(result, updates) for result in searches if result is not None]
+    stacked: Targets | tuple[()] = ()
+    if targets:
+        stacked = Targets(*(jnp.stack(fields) for fields in zip(*targets, strict=True)))
     whole = None if frames is None else jnp.stack(frames)
     replay = append(replay, whole, rows, stacked, decisions, ahead=system.learner.window)
     if system.searches_again:
@@ -197,7 +204,7 @@ def _append_rows(
             variables,
             jax.random.fold_in(key, replay.length),
             replay,
-            len(found),
+            len(searches),
             updates=updates,
         )
     return replay

@@ -46,7 +46,8 @@ def host_bytes() -> int:
 def allowed_bytes(config: TrainConfig) -> int:
     """The memory that a run may take on the device."""
     free = device_bytes()
-    return free if config.memory is None else min(free, round(config.memory * GIGA))
+    allowed = config.memory_gigabytes
+    return free if allowed is None else min(free, round(allowed * GIGA))
 
 
 def frame_bytes(system: System) -> int:
@@ -103,7 +104,7 @@ def check_fits(kept: int, working: int, have: int) -> None:
         raise UsageError(
             f"this run needs {(kept + working) / GIGA:.2f} GB ({kept / GIGA:.2f} GB for replay and "
             f"weights, {working / GIGA:.2f} GB to compute an update), and "
-            f"{have / GIGA:.2f} GB are free or allowed by --memory; type a smaller "
+            f"{have / GIGA:.2f} GB are free or allowed by --memory-gigabytes; type a smaller "
             "--learner.batch-size, --reanalysis.roots or --replay.capacity, or keep frames on the "
-            "host with a smaller --memory or --replay.device-gigabytes 0"
+            "host with a smaller --memory-gigabytes or --replay.device-gigabytes 0"
         )

@@ -18,7 +18,7 @@ from delayzero.learning.learner import Metrics
 from delayzero.learning.reanalysis import sweep
 from delayzero.playing.streams import STREAM_WEIGHTS, run_key
 from delayzero.playing.system import System
-from delayzero.replay import Replay, create
+from delayzero.replay import Replay
 from delayzero.settings import LearningConfig
 from delayzero.training.memory import (
     allowed_bytes,
@@ -119,12 +119,12 @@ class Programs:
     def _own(self) -> dict[str, Callable[[Any], Lowered]]:
         """What traces each of the run's own functions."""
         own: dict[str, Callable[[Any], Lowered]] = {}
-        if self._system.kind.learns:
+        if isinstance(self._system.config, LearningConfig):
             own["update"] = self._lower_update
-            if self._system.sweeps:
-                own["sweep"] = self._lower_sweep
-            if self._system.kind.searches:
-                own["health"] = self._lower_health
+        if self._system.sweeps:
+            own["sweep"] = self._lower_sweep
+        if isinstance(self._system.learner, Learner):
+            own["health"] = self._lower_health
         return own
 
     def first_learner(self) -> LearnerState:
@@ -143,17 +143,7 @@ class Programs:
         return self._system.first_state(key)
 
     def _new_replay(self, host_frames: bool) -> Replay:
-        spaces = self._system.spaces
-        return create(
-            self._system.replay_rows,
-            self._system.config.envs,
-            spaces.shape,
-            spaces.dtype,
-            spaces.num_actions,
-            stack=self._system.config.stack,
-            queue=self._system.queue,
-            host_frames=host_frames,
-        )
+        return self._system.empty_replay(host_frames=host_frames)
 
     def _lower_update(self, learner: Any) -> Lowered:
         update = jax.jit(self._system.learner.update, donate_argnums=(0, 1))

@@ -9,16 +9,20 @@ import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
-from delayzero.agents import PlanningAgent
+from delayzero.actions import ActionSpec
+from delayzero.agents import Observed, PlanningAgent
 from delayzero.delays import DelayedExecutionVector
 from delayzero.planning import Planner
-from delayzero.playing import Player
+from delayzero.playing import Player, delayed
 from delayzero.playing.audit import Audit, MisalignedError
-from delayzero.settings import SearchConfig
+from delayzero.settings import DelaySettings, SearchConfig
+from delayzero.spaces import Spaces
 
+from ..made import no_queue
 from ..planning.toys import TableModel
 
 STATES, ACTIONS, ENVS = 40, 3, 4
+SPEC = ActionSpec(ACTIONS)
 RNG = np.random.default_rng(5)
 TABLES = {
     "successor": RNG.integers(STATES, size=(STATES, ACTIONS)),
@@ -32,10 +36,10 @@ TABLES = {
 class SeenTable(TableModel):
     """The known world, whose observations are its states."""
 
-    num_actions: int = ACTIONS
+    actions: ActionSpec = SPEC
 
     def bind(self, variables):
-        return replace(super().bind(variables), num_actions=self.num_actions)
+        return replace(super().bind(variables), actions=self.actions)
 
     def represent(self, observation, queue=None):
         return self.roots(observation[:, -1, 0])
@@ -59,24 +63,24 @@ class Tables(gym.Env):
         return np.array([self._state], np.float32), reward, False, self._left == 0, {}
 
 
-def player(law, rolls):
+def player(law, rolls, **delays):
     config = SearchConfig(simulations=8, considered_actions=3).resolved(ACTIONS)
     planner = Planner(SeenTable(), config, discount=0.9, prefix_horizon=4)
     env = SyncVectorEnv([Tables] * ENVS, autoreset_mode=AutoresetMode.NEXT_STEP)
-    env = DelayedExecutionVector(env, law) if law else env
+    settings = DelaySettings(law=law, **delays) if law else None
     return Player(
-        PlanningAgent(planner, rolls=rolls),
-        env,
+        PlanningAgent(planner, looks_ahead=rolls),
+        delayed(env, settings),
         jax.random.key(0),
         stack=1,
-        shape=(1,),
-        dtype=np.float32,
+        spaces=Spaces.of(env),
         explore=False,
+        first_queue=delays.get("first_queue", "planned"),
     )
 
 
-def played(law, rolls=True, steps=60):
-    one = player(law, rolls)
+def played(law, rolls=True, steps=60, **delays):
+    one = player(law, rolls, **delays)
     one.begin(3)
     return [one.step(TABLES)[0] for _ in range(steps)]
 
@@ -87,13 +91,13 @@ def undelayed():
     decide = player(None, rolls=False)._agent.decide
 
     @jax.jit
-    def search(tables, stack, queue):
-        return decide(tables, stack, queue, jax.random.key(1), explore=False, progress=0.0)
+    def search(tables, observed):
+        return decide(tables, (), observed, jax.random.key(1), explore=False, progress=0.0)
 
-    states = np.arange(STATES, dtype=np.float32).reshape(-1, 1, 1)
-    found = search(TABLES, jnp.asarray(states), jnp.zeros((STATES, 0), jnp.int32))
-    assert len(set(found.action.tolist())) == ACTIONS, "not always the same"
-    return found.action.tolist()
+    states = jnp.arange(STATES, dtype=jnp.float32).reshape(-1, 1, 1)
+    _, decision = search(TABLES, Observed(states, jnp.zeros(STATES, bool), no_queue(STATES)))
+    assert len(set(decision.action.tolist())) == ACTIONS, "not always the same"
+    return decision.action.tolist()
 
 
 def decisions(rows):
@@ -129,12 +133,12 @@ def test_the_first_queue_follows_the_policy_along_its_own_way():
             for _ in range(5):
                 planned.append(int(np.argmax(TABLES["logits"][state])))
                 state = int(TABLES["successor"][state, planned[-1]])
-            assert row.queue[i].tolist() == planned
+            assert row.queue.row(i) == planned
 
 
 @pytest.mark.parametrize("law", [None, "constant:0", "constant:3", "walk:4", "uniform:0-4"])
 def test_the_audit_finds_nothing_wrong(law):
-    audit = Audit(ENVS, ACTIONS)
+    audit = Audit(ENVS)
     for row in played(law):
         audit.check(row)
 
@@ -143,12 +147,13 @@ def test_the_audit_finds_nothing_wrong(law):
 def test_the_audit_finds_what_is_wrong(field):
     rows, wrong = played("walk:4"), 0
     for t in range(20, 40):
-        audit = Audit(ENVS, ACTIONS)
-        value = np.array(getattr(rows[t], field))
+        audit = Audit(ENVS)
+        value = np.array(rows[t].queue.action if field == "queue" else getattr(rows[t], field))
         if rows[t].final[1] or (field == "queue" and rows[t].delay[1] == 0):
             continue
         place = (1, 0) if field == "queue" else (1,)
         value[place] = (value[place] + 1) % (5 if field == "delay" else ACTIONS)
+        value = rows[t].queue._replace(action=value) if field == "queue" else value
         changed = [*rows[:t], rows[t]._replace(**{field: value}), *rows[t + 1 :]]
         try:
             for row in changed:
@@ -168,7 +173,7 @@ def test_the_audit_finds_first_queues_that_are_not_those_planned(monkeypatch):
 
     monkeypatch.setattr(DelayedExecutionVector, "set_initial_actions", wrong)
     with pytest.raises(MisalignedError, match="step 0 of its episode: the queue is"):
-        Audit(ENVS, ACTIONS).check(played("constant:3", steps=1)[0])
+        Audit(ENVS).check(played("constant:3", steps=1)[0])
 
 
 def test_first_queues_and_decisions_have_keys_of_their_own(monkeypatch):
@@ -184,7 +189,7 @@ def test_first_queues_and_decisions_have_keys_of_their_own(monkeypatch):
         return call
 
     monkeypatch.setattr(one, "_act", watched(one._act, 5))
-    monkeypatch.setattr(one, "_plan", watched(one._plan, 3))
+    monkeypatch.setattr(one, "_plan", watched(one._plan, 2))
     one.begin(3)
     begun = sum(one.step(TABLES)[0].planned is not None for _ in range(30))
     assert begun > 1
@@ -200,8 +205,10 @@ def test_a_players_state_goes_on_exactly():
         one.step(TABLES)
         other.step(TABLES)
     state = jax.tree.map(np.array, other.state())
-    other._stack, other._first, other._scores = other._stack * 0, ~other._first, other._scores + 1
-    other._queue, other._delay, other._time = other._queue * 0, other._delay + 1, 0
+    other._carry = jax.tree.map(jnp.zeros_like, other._carry)
+    other._pending = jax.tree.map(np.zeros_like, other._pending)
+    other._first, other._scores = ~other._first, other._scores + 1
+    other._delay, other._time = other._delay + 1, 0
     other.restore(state)
     for _ in range(20):
         for a, b in zip(

@@ -3,10 +3,13 @@
 import numpy as np
 import pytest
 
+from delayzero.actions import ActionSpec, empty_queue
 from delayzero.envs import foresight
 from delayzero.envs.atari import Atari
 from delayzero.envs.foresight import EVERYTHING, STRIP, ForeseeingAtari, shrunk
 from delayzero.envs.make import UnsupportedEnvironment
+
+from ..made import full_queue
 
 GAMES, AHEAD = 2, 4
 
@@ -22,8 +25,8 @@ def test_pictures_are_those_that_come(game):
     for t in range(len(plan) - AHEAD):
         seen.append(observations)
         length = t % (AHEAD + 1)
-        queue = np.full((GAMES, AHEAD), count)
-        queue[:, :length] = plan[t : t + length].T
+        queue = empty_queue(GAMES, AHEAD, ActionSpec(count))
+        queue.action[:, :length], queue.mask[:, :length] = plan[t : t + length].T, True
         if t % 7 == 0:
             foreseen[t] = length, *env.foresee(queue, 2)
         observations, _, terminated, truncated, _ = env.step(plan[t])
@@ -46,14 +49,13 @@ def test_pictures_are_those_that_come(game):
 def test_nothing_is_foreseen_without_actions_or_after_an_end():
     env = ForeseeingAtari(Atari("Pong", 1, max_steps=3))
     env.reset(seed=0)
-    count = int(env.single_action_space.n)
-    nothing = np.full((1, 3), count)
-    assert env.foresee(nothing, 4)[1] == [0]
-    assert env.foresee(nothing * 0, 4)[1] == [3]
+    three = full_queue(np.zeros((1, 3), int))
+    assert env.foresee(empty_queue(1, 3, ActionSpec(6)), 4)[1] == [0]
+    assert env.foresee(three, 4)[1] == [3]
     for _ in range(3):
         *_, truncated, _ = env.step(np.zeros(1, int))
     assert truncated[0]
-    assert env.foresee(nothing * 0, 4)[1] == [0]
+    assert env.foresee(three, 4)[1] == [0]
     env.close()
 
 
@@ -77,7 +79,7 @@ def assert_refused(env, steps, ahead=0):
 
     def play():
         for action in rng.integers(0, count, (steps, env.num_envs)):
-            env.foresee(rng.integers(0, count, (env.num_envs, ahead)), 1)
+            env.foresee(full_queue(rng.integers(0, count, (env.num_envs, ahead))), 1)
             env.step(action)
 
     with pytest.raises(UnsupportedEnvironment, match=f"'{env._rom}' .* 'delayed-q' cannot foresee"):

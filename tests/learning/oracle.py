@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from delayzero.actions import ActionSpec, Queue
 from delayzero.learning.learner import NEVER, LearnerState
 from delayzero.learning.optimiser import make_optimiser
 from delayzero.learning.update import Learner
@@ -22,6 +23,8 @@ from delayzero.settings import (
     ReplayConfig,
     SearchConfig,
 )
+
+from ..made import full_queue, queue_of, spaces_of
 
 ACTIONS = 3
 
@@ -173,7 +176,9 @@ def filled(
     """A replay that was given the first ``length`` rows of a history, in chunks in turn."""
     example = np.asarray(frame(history.episodes[0][0][0]))
     shape, dtype = example.shape, example.dtype
-    replay = create(rows, history.num_envs, shape, dtype, ACTIONS, stack=stack, host_frames=host)
+    replay = create(
+        rows, history.num_envs, spaces_of(shape, dtype, ACTIONS), stack=stack, host_frames=host
+    )
     time, turn = 0, 0
     while time < length:
         chunk = min(chunks[turn % len(chunks)], length - time)
@@ -249,7 +254,8 @@ def complete_rows(history, rows, length, plan):
 
 def random_variables(model, example, seed=0, queue=0):
     """Variables in which no head is constant, without running the model."""
-    action, queues = (jnp.zeros((len(example), *size), jnp.int32) for size in ((), (queue,)))
+    action = jnp.zeros(len(example), jnp.int32)
+    queues = full_queue(jnp.zeros((len(example), queue), jnp.int32))
     shapes = jax.eval_shape(
         lambda *args: model.init(*args, method="everything"),
         *(jax.random.key(0), example, action, queues),
@@ -281,17 +287,23 @@ def first_state(learner, example):
 
 def small_model(kind="mlp", sees_queue=False):
     if kind == "conv":
-        config = ModelConfig(kind="conv", channels=8, width=16, memory=8, support=10)
-        return build_model(config, (10, 10, 2), ACTIONS)
-    config = ModelConfig(support=10, latent=8, width=16, memory=8)
-    return build_model(config, (3,), ACTIONS, sees_queue=sees_queue)
+        config = ModelConfig(kind="conv", channels=8, width=16, lstm=8, support=10)
+        return build_model(config, (10, 10, 2), ActionSpec(ACTIONS))
+    config = ModelConfig(support=10, latent=8, width=16, lstm=8)
+    return build_model(config, (3,), ActionSpec(ACTIONS), sees_queue=sees_queue)
 
 
 def random_queues(seed, *sizes):
-    """Queues of all lengths, ``[*sizes]``: actions, then ``ACTIONS`` where there are none."""
+    """Queues of all lengths, ``[*sizes]``."""
     rng = np.random.default_rng(seed)
     lengths = rng.integers(sizes[-1] + 1, size=(*sizes[:-1], 1))
-    return np.where(np.arange(sizes[-1]) < lengths, rng.integers(ACTIONS, size=sizes), ACTIONS)
+    actions = rng.integers(ACTIONS, size=sizes)
+    return queue_of(np.where(np.arange(sizes[-1]) < lengths, actions, ACTIONS), ACTIONS)
+
+
+def emptied(queue):
+    """The same queues without a pending action."""
+    return Queue(queue.action, np.zeros_like(queue.mask))
 
 
 def small_learner(kind="mlp", mode="sweep", augment=False, method="puct", replay=None, **changes):

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from delayzero.actions import Queue
 from delayzero.learning.batch import assemble, window_targets
 from delayzero.learning.targets import alive_steps, prefix_targets, steps_by_age, value_targets
 from delayzero.replay import Sample, stacked_frames
@@ -93,13 +94,15 @@ def test_queues_are_those_of_the_rows_themselves():
     history = oracle.random_history(seed=3, num_envs=ENVS, length=200)
     replay = oracle.filled(history, ROWS, 200)
     queues = oracle.random_queues(0, ROWS, ENVS, 2)
-    decisions = replay.decisions._replace(queue=jnp.asarray(queues, jnp.int16))
+    stored = Queue(jnp.asarray(queues.action, jnp.int16), jnp.asarray(queues.mask))
+    decisions = replay.decisions._replace(queue=stored)
     places = oracle.complete_rows(history, ROWS, 200, plan)
     batch = make_batch(replay._replace(decisions=decisions), sample_of(places), plan)
-    assert batch.queue.shape == (ROWS * ENVS, plan.unroll + 1, 2)
+    assert batch.queue.mask.shape == (ROWS * ENVS, plan.unroll + 1, 2)
     for b, (time, env) in enumerate(places):
         rows = (time + np.arange(plan.unroll + 1)) % ROWS
-        np.testing.assert_array_equal(batch.queue[b], queues[rows, env])
+        for column, wanted in zip(batch.queue, queues, strict=True):
+            np.testing.assert_array_equal(column[b], wanted[rows, env])
 
 
 def test_history_has_every_kind_of_end():

@@ -4,11 +4,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from delayzero.actions import ActionSpec
 from delayzero.learning.in_training import InTraining
 from delayzero.model import build_model
 from delayzero.settings import ModelConfig
 
-MODEL = build_model(ModelConfig(support=10, channels=8, head=16, memory=8), (6, 6, 2), 3)
+MODEL = build_model(ModelConfig(support=10, channels=8, head=16, lstm=8), (6, 6, 2), ActionSpec(3))
 GROUPS, BATCH = 4, 5
 
 

@@ -10,6 +10,7 @@ from delayzero.learning.in_training import InTraining
 from delayzero.learning.loss import efficientzero_loss, real_latents, unroll_model
 from delayzero.settings import LearnerConfig
 
+from ..made import full_queue
 from . import oracle
 
 STEPS, STACK, SAMPLES = 3, 2, 4
@@ -39,7 +40,7 @@ def make_batch(seed=0, ends=ENDS):
         alive=alive,
         weight=rng.uniform(0.2, 1, len(ends)).astype(np.float32),
         age=np.arange(len(ends), dtype=np.int32),
-        queue=np.zeros((len(ends), STEPS + 1, 0), np.int32),
+        queue=full_queue(np.zeros((len(ends), STEPS + 1, 0), np.int32)),
     )
 
 
@@ -233,7 +234,7 @@ def test_encoder_gets_half_the_gradient_for_every_step(variables):
 def test_what_is_masked_has_no_influence(variables):
     batch, other = make_batch(seed=3), make_batch(seed=4)
     given = {name: field for name, field in batch._asdict().items() if field is not None}
-    fields = {name: np.array(field) for name, field in given.items()}
+    fields = {name: jax.tree.map(np.array, field) for name, field in given.items()}
     for b, end in enumerate(ENDS):
         if end is None:
             continue
@@ -279,7 +280,7 @@ def test_what_is_not_masked_has_influence(variables, name, place):
 def test_a_model_that_sees_queues_is_shown_those_of_each_state():
     model, batch = oracle.small_model(sees_queue=True), make_batch(seed=5)
     queue = oracle.random_queues(1, SAMPLES, STEPS + 1, 2)
-    assert all((queue[:, k] != queue[:, k + 1]).any() for k in range(STEPS))
+    assert all((queue.mask[:, k] != queue.mask[:, k + 1]).any() for k in range(STEPS))
     variables = oracle.random_variables(model, jnp.zeros((1, STACK, 3)), queue=2)
 
     seen = [seen_after(batch, k) for k in range(STEPS)]
@@ -291,10 +292,14 @@ def test_a_model_that_sees_queues_is_shown_those_of_each_state():
     @oracle.quick_jit
     def slow(variables, batch):
         bound = model.bind(variables)
-        latent, found = bound.represent(batch.observation, batch.queue[:, 0]), []
+
+        def at(k):
+            return jax.tree.map(lambda x: x[:, k], batch.queue)
+
+        latent, found = bound.represent(batch.observation, at(0)), []
         for k in range(STEPS):
             latent = bound.step(latent, batch.action[:, k])
-            real = bound.project(bound.represent(seen[k], batch.queue[:, k + 1]))
+            real = bound.project(bound.represent(seen[k], at(k + 1)))
             imagined = bound.predict_projection(bound.project(latent))
             lengths = jnp.linalg.norm(real, axis=-1) * jnp.linalg.norm(imagined, axis=-1)
             found.append(jnp.sum(real * imagined, axis=-1) / lengths)
@@ -304,7 +309,7 @@ def test_a_model_that_sees_queues_is_shown_those_of_each_state():
     expected = slow(variables, batch)
     wanted = np.take_along_axis(np.asarray(expected), batch.compared.T, axis=0)
     np.testing.assert_allclose(similarity(variables, batch), wanted, rtol=1e-3, atol=1e-4)
-    empty = batch._replace(queue=np.full_like(queue, oracle.ACTIONS))
+    empty = batch._replace(queue=oracle.emptied(queue))
     assert (np.abs(slow(variables, empty) - expected) > 1e-3).any(axis=1).all()
 
 

@@ -7,13 +7,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from delayzero.actions import ActionSpec
 from delayzero.envs.make import make_vector
 from delayzero.learning.learner import NEVER
 from delayzero.learning.q_learning import QBatch, QLearner, double_q_targets, forward_loss
 from delayzero.model import image_q_model, vector_q_model
-from delayzero.replay import Targets, Transitions, create
+from delayzero.replay import Transitions, create
 from delayzero.settings import QConfig, ReplayConfig
 
+from ..made import spaces_of
 from ..training.small import stirred
 from . import oracle
 
@@ -28,7 +30,7 @@ CONFIG = QConfig(
     target_period=3,
 )
 LEARNER = QLearner(
-    model=vector_q_model(oracle.ACTIONS, size=3, width=8),
+    model=vector_q_model(ActionSpec(oracle.ACTIONS), size=3, width=8),
     config=CONFIG,
     replay=ReplayConfig(priority_exponent=0.9),
     total_updates=20,
@@ -146,9 +148,10 @@ def stored(frames, action, ended):
     no, zero = np.zeros_like(ended), np.zeros(ended.shape, np.float32)
     rows = Transitions(first, final, action, zero, ended, no)
     actions = int(action.max()) + 1
-    targets = Targets(np.zeros((*ended.shape, actions), np.float32), zero, zero, action * 0)
-    replay = create(*ended.shape, frames.shape[2:], frames.dtype, actions)
-    return oracle.jitted_append(replay, frames, rows, targets)
+    replay = create(
+        *ended.shape, spaces_of(frames.shape[2:], frames.dtype, actions), searched=False
+    )
+    return oracle.jitted_append(replay, frames, rows, ())
 
 
 def linear_system(steps=400, envs=2):
@@ -165,7 +168,7 @@ def linear_system(steps=400, envs=2):
 
 def test_the_forward_model_learns_a_linear_system():
     replay, matrix = linear_system()
-    model = vector_q_model(3, size=2, width=32)
+    model = vector_q_model(ActionSpec(3), size=2, width=32)
     config = replace(CONFIG, forward_learning_rate=3e-3, batch_size=64)
     learner = replace(LEARNER, config=config, model=model, total_updates=600)
     state = oracle.quick_jit(learner.init)(jax.random.key(0), jnp.zeros((1, 1, 2)))
@@ -192,7 +195,7 @@ def minatar_at_random(game, steps=200, envs=4):
 @pytest.mark.slow
 def test_the_forward_model_learns_minatar():
     replay = minatar_at_random("breakout")
-    model = image_q_model(3, planes=4, width=96)
+    model = image_q_model(ActionSpec(3), planes=4, width=96)
     config = replace(CONFIG, forward_learning_rate=5e-3, batch_size=32)
     learner = replace(LEARNER, config=config, model=model, total_updates=200)
     state = jax.jit(learner.init)(jax.random.key(0), jnp.zeros((1, 1, 10, 10, 4)))

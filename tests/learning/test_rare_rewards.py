@@ -12,7 +12,8 @@ from delayzero.learning.health import measure_health
 from delayzero.playing.system import build_system
 from delayzero.replay import Targets, Transitions, append, create
 from delayzero.settings import compose
-from delayzero.spaces import Spaces
+
+from ..made import spaces_of
 
 ROWS, ENVS, ACTIONS, SIZE = 400, 8, 18, 32
 CALLS, UPDATES = 5, 120
@@ -52,7 +53,7 @@ def filled(seed):
         network_value=np.zeros(grid, np.float32),
         made_at=np.zeros(grid, np.int32),
     )
-    empty = create(ROWS, ENVS, (SIZE,), np.float32, ACTIONS)
+    empty = create(ROWS, ENVS, spaces_of((SIZE,), np.float32, ACTIONS))
     return jax.jit(append)(empty, frames, transitions, targets)
 
 
@@ -73,11 +74,11 @@ def learn(replays, **settings):
     config = replace(
         config,
         envs=ENVS,
-        model=replace(config.model, latent=32, width=64, memory=32, support=10),
+        model=replace(config.model, latent=32, width=64, lstm=32, support=10),
         replay=replace(config.replay, priority_exponent=0.6, **settings),
         learner=replace(config.learner, td_steps=5, optimiser="sgd", learning_rate=0.2),
     )
-    system = build_system(config, Spaces((SIZE,), np.dtype(np.float32), ACTIONS))
+    system = build_system(config, spaces_of((SIZE,), np.float32, ACTIONS))
     learner = replace(system.learner, total_updates=2 * CALLS * UPDATES)
     first, update = jax.jit(system.first_state), jax.jit(learner.update)
     health = jax.jit(lambda *arguments: measure_health(learner, *arguments))

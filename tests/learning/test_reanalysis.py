@@ -3,6 +3,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from delayzero.actions import Queue
 from delayzero.learning.reanalysis import (
     searched_windows,
     sweep,
@@ -192,18 +193,20 @@ def test_a_model_that_sees_queues_is_shown_those_of_the_rows_themselves(how):
     _, replay = replay_of(33)
     replay = replay._replace(layout=Layout())
     queues = oracle.random_queues(0, ROWS, ENVS, 2)
-    decisions = replay.decisions._replace(queue=jnp.asarray(queues, jnp.int16))
+    stored = Queue(jnp.asarray(queues.action, jnp.int16), jnp.asarray(queues.mask))
+    decisions = replay.decisions._replace(queue=stored)
     replay = replay._replace(decisions=decisions)
 
     @oracle.quick_jit
     def values(queues):
         stacks = replay.frames.reshape(ROWS * ENVS, 1, -1)
         bound = model.bind(variables)
-        latent = bound.represent(stacks, queues.reshape(ROWS * ENVS, -1))
+        flat = Queue(*(x.reshape(ROWS * ENVS, -1) for x in queues))
+        latent = bound.represent(stacks, flat)
         return model.support.decode(bound.predict(latent).value_logits).reshape(ROWS, ENVS)
 
-    expected, empty = values(queues), values(np.full_like(queues, oracle.ACTIONS))
-    assert (np.abs(expected - empty) > 1e-3)[queues[..., 0] < oracle.ACTIONS].all()
+    expected, empty = values(queues), values(oracle.emptied(queues))
+    assert (np.abs(expected - empty) > 1e-3)[queues.mask[..., 0]].all()
     options = {"updates": jnp.int32(9)}
     if how == "sweep":
         again = oracle.quick_jit(

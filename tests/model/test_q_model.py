@@ -5,9 +5,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from delayzero.actions import ActionSpec
 from delayzero.model import as_floats, image_q_model, vector_q_model
 from delayzero.planning import roll
 
+from ..made import full_queue, queue_of
 from ..planning.test_rolling import ACTIONS, BATCH, NONE, QUEUES
 from ..training.small import stirred
 
@@ -20,7 +22,7 @@ def made(request):
     """A model, its variables, and stacks of zeros and ones."""
     shape = SHAPES[request.param]
     make = {"vectors": vector_q_model, "images": image_q_model}[request.param]
-    model = make(ACTIONS, shape[-1], width=16)
+    model = make(ActionSpec(ACTIONS), shape[-1], width=16)
     seen = jax.random.bernoulli(jax.random.key(1), 0.3, (BATCH, STACK, *shape))
     variables = jax.jit(model.init, static_argnames="method")(
         jax.random.key(0), seen, jnp.zeros(BATCH, jnp.int32), method="everything"
@@ -49,7 +51,7 @@ def test_the_action_matters(made):
 def test_rolling_through_a_queue_is_one_step_after_another(made, dtype):
     model, variables, seen = made
     seen = (255 * seen).astype(dtype) if dtype == jnp.uint8 else seen.astype(dtype)
-    queues = jnp.asarray(QUEUES)
+    queues = queue_of(QUEUES, NONE)
     rolled = jax.jit(lambda stack: roll(model, variables, as_floats(stack), queues))(seen)
     step = jax.jit(lambda stack, action: model.bind(variables).step(stack, action))
     for i, queue in enumerate(QUEUES):
@@ -71,7 +73,7 @@ def test_the_type_of_numbers_does_not_matter(made, dtype):
 @pytest.fixture(scope="module")
 def untrained():
     """A model of images, its first variables, and stacks of zeros and ones."""
-    model = image_q_model(ACTIONS, 4, width=64)
+    model = image_q_model(ActionSpec(ACTIONS), 4, width=64)
     seen = jax.random.bernoulli(jax.random.key(1), 0.3, (BATCH, 1, 10, 10, 4)).astype(jnp.float32)
     variables = jax.jit(model.init, static_argnames="method")(
         jax.random.key(0), seen, jnp.zeros(BATCH, jnp.int32), method="everything"
@@ -81,7 +83,7 @@ def untrained():
 
 def test_rolled_images_stay_between_zero_and_one(untrained):
     model, variables, seen = untrained
-    queue = jax.random.randint(jax.random.key(2), (BATCH, 25), 0, ACTIONS)
+    queue = full_queue(jax.random.randint(jax.random.key(2), (BATCH, 25), 0, ACTIONS))
     rolling = jax.jit(lambda variables: roll(model, variables, seen, queue))
     for weights in (variables, stirred(variables)):
         rolled = np.asarray(rolling(weights))

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from delayzero.actions import ActionSpec
 from delayzero.model import Prediction, Support, build_model
 from delayzero.settings import ModelConfig
 
@@ -32,7 +33,7 @@ def actions(batch=3):
 
 
 def build(kind, dtype="float32"):
-    return build_model(ModelConfig(dtype=dtype), SHAPES[kind], ACTIONS)
+    return build_model(ModelConfig(dtype=dtype), SHAPES[kind], ActionSpec(ACTIONS))
 
 
 @cache
@@ -81,7 +82,7 @@ def test_shapes_and_types(kind, dtype):
 
 @pytest.mark.parametrize(("num_actions", "prediction"), [(18, 133_611), (6, 133_611 - 396)])
 def test_atari_has_the_published_parameters(num_actions, prediction):
-    model = build_model(ModelConfig(action_code="plane"), (96, 96, 3), num_actions)
+    model = build_model(ModelConfig(action_code="plane"), (96, 96, 3), ActionSpec(num_actions))
     init = partial(model.init, method="everything")
     variables = jax.eval_shape(init, KEY, observations("atari", stack=4), actions())
     params = variables["params"]
@@ -247,4 +248,4 @@ def test_latents_of_images_stay_in_range_however_far_they_are_rolled(kind):
 
 def test_vectors_are_normalised_by_layer_and_not_scaled():
     assert not build("mlp").scales
-    assert not build_model(ModelConfig(scaled=False), SHAPES["conv"], ACTIONS).scales
+    assert not build_model(ModelConfig(scaled=False), SHAPES["conv"], ActionSpec(ACTIONS)).scales

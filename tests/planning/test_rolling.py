@@ -3,11 +3,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from delayzero.actions import ActionSpec
 from delayzero.agents.planning import PlanningAgent, temperature
 from delayzero.model import build_model
 from delayzero.planning import Planner, roll
 from delayzero.settings import ModelConfig, SearchConfig
 
+from ..made import no_queue, queue_of
 from ..training.small import stirred
 
 ACTIONS, BATCH, SIZE = 3, 6, 4
@@ -17,7 +19,9 @@ NONE = ACTIONS
 @pytest.fixture(scope="module")
 def made():
     """A model, its variables, latents, and what they were encoded from."""
-    model = build_model(ModelConfig(latent=8, width=16, memory=8, support=5), (SIZE,), ACTIONS)
+    model = build_model(
+        ModelConfig(latent=8, width=16, lstm=8, support=5), (SIZE,), ActionSpec(ACTIONS)
+    )
     seen = jax.random.normal(jax.random.key(1), (BATCH, 1, SIZE))
     action = jnp.zeros(BATCH, jnp.int32)
     variables = stirred(model.init(jax.random.key(0), seen, action, method="everything"))
@@ -50,7 +54,7 @@ def stepwise(model, variables, latent, queue):
 @pytest.mark.parametrize("rows", [slice(None), slice(2, 5), slice(4, 5)], ids=["all", "2", "0"])
 def test_each_latent_is_rolled_through_its_own_queue(made, rows):
     model, variables, latent, _ = made
-    queue = jnp.asarray(QUEUES[rows])
+    queue = queue_of(QUEUES[rows], NONE)
     rolled = jax.jit(lambda v, x, q: roll(model, v, x, q))(variables, latent[rows], queue)
     expected = stepwise(model, variables, latent[rows], QUEUES[rows])
     np.testing.assert_allclose(rolled, expected, rtol=1e-4, atol=1e-5)
@@ -60,13 +64,11 @@ def test_each_latent_is_rolled_through_its_own_queue(made, rows):
 
 def test_without_queues_nothing_is_done(made):
     model, _, latent, _ = made
-    assert roll(model, None, latent, jnp.zeros((BATCH, 0), jnp.int32)) is latent
+    assert roll(model, None, latent, no_queue(BATCH)) is latent
 
 
 class Counted:
     """A model that tells a list of every step that it really takes."""
-
-    num_actions = ACTIONS
 
     def __init__(self):
         self.taken = []
@@ -83,7 +85,7 @@ class Counted:
 def test_no_more_steps_are_taken_than_the_longest_queue_has(longest):
     queue = np.where(np.arange(4) < np.array([[longest], [0], [longest // 2]]), 1, NONE)
     model = Counted()
-    rolled = jax.jit(lambda q: roll(model, None, jnp.zeros((3, 2)), q))(jnp.asarray(queue))
+    rolled = jax.jit(lambda q: roll(model, None, jnp.zeros((3, 2)), q))(queue_of(queue, NONE))
     jax.effects_barrier()
     assert len(model.taken) == longest
     np.testing.assert_array_equal(rolled[:, 0], [longest, 0, longest // 2])

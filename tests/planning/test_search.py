@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from delayzero.actions import ActionSpec
 from delayzero.model import build_model
 from delayzero.settings import ModelConfig, SearchConfig
 
@@ -113,7 +114,7 @@ class PlainNetworks:
 
 def small_model(key):
     """Networks with random parameters, also in the last layers, which begin as zeros."""
-    model = build_model(ModelConfig(latent=8, width=8, memory=8, support=5), (4,), 3)
+    model = build_model(ModelConfig(latent=8, width=8, lstm=8, support=5), (4,), ActionSpec(3))
     observation = jax.random.normal(key, (BATCH, 1, 4))
     init = functools.partial(model.init, method="everything")
     shapes = jax.eval_shape(init, key, observation, jnp.zeros(BATCH, jnp.int32))

@@ -15,6 +15,7 @@ from delayzero.replay import (
 from delayzero.settings import ReplayConfig
 
 from ..learning import oracle
+from ..made import spaces_of
 
 ROWS = 48
 
@@ -54,7 +55,7 @@ def test_every_field_of_every_row_is_in_its_slot(length, chunks):
 
 @pytest.mark.parametrize("length", [0, 1, 6, 7, 8, 13, 14, 700])
 def test_row_times(length):
-    replay = create(7, 1, (3,), np.float32, 3)._replace(length=jnp.int32(length))
+    replay = create(7, 1, spaces_of((3,), np.float32, 3))._replace(length=jnp.int32(length))
     times = np.asarray(row_times(replay))
     for slot, time in enumerate(times):
         wanted = [t for t in stored_times(7, length) if t % 7 == slot]
@@ -71,7 +72,7 @@ def test_chunks_make_no_difference():
 def test_new_rows_get_the_largest_priority_of_those_that_can_be_sampled():
     history = oracle.random_history(seed=4, length=60)
     rows = [oracle.to_arrays(history, t, t + 4) for t in range(0, 60, 4)]
-    replay = create(ROWS, 3, (3,), np.float32, oracle.ACTIONS)
+    replay = create(ROWS, 3, spaces_of((3,), np.float32, oracle.ACTIONS))
     # What lies in slots that were never written must not count.
     replay = replay._replace(priority=jnp.full((ROWS, 3), 9.0))
     replay = oracle.jitted_append(replay, *rows[0])
@@ -91,7 +92,7 @@ def test_new_rows_get_the_largest_priority_of_those_that_can_be_sampled():
 
 def test_the_largest_priority_is_forgotten_when_all_rows_have_less():
     history = oracle.random_history(seed=4, length=48)
-    replay = create(ROWS, 3, (3,), np.float32, oracle.ACTIONS, stack=2)
+    replay = create(ROWS, 3, spaces_of((3,), np.float32, oracle.ACTIONS), stack=2)
     for t in range(0, 40, 4):
         replay = append(replay, *oracle.to_arrays(history, t, t + 4), ahead=6)
     sampled = can_be_sampled(replay, 6)
@@ -131,7 +132,9 @@ def test_cut_off_makes_the_newest_rows_the_last_of_their_episodes():
     targets = Targets(
         np.ones((2, 5, 2)), np.zeros((2, 5)), np.zeros((2, 5)), np.zeros((2, 5), np.int32)
     )
-    replay = append(create(4, 5, (1,), np.float32, 2), np.zeros((2, 5, 1)), rows, targets)
+    replay = append(
+        create(4, 5, spaces_of((1,), np.float32, 2)), np.zeros((2, 5, 1)), rows, targets
+    )
     happened = cut_off(replay).transitions
     np.testing.assert_array_equal(happened.final[:2], [[0, 0, 0, 1, 0], [1, 0, 1, 1, 1]])
     np.testing.assert_array_equal(happened.terminated[:2], [[0, 0, 0, 0, 1], [0, 1, 0, 0, 0]])

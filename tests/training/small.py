@@ -22,7 +22,7 @@ from delayzero.spaces import Spaces
 from delayzero.training import loop
 from delayzero.training.programs import Programs
 
-TINY = {"latent": 8, "width": 16, "memory": 8, "support": 10, "channels": 8, "head": 8}
+TINY = {"latent": 8, "width": 16, "lstm": 8, "support": 10, "channels": 8, "head": 8}
 EVERY_ROUND = 1e-9
 """Minutes between checkpoints that come after every round."""
 FREE = (  # what no compiled program knows
@@ -129,8 +129,8 @@ def trainer(config, make_env=make_training_env):
     """A run that is ready to begin, or to go on."""
     folder = RunFolder(Path(config.run_folder))
     folder.open(config, ["delayzero", "train", "test"])
-    env = Environments(make_env(config), config.law)
-    return loop.Trainer(build_system(config, Spaces.of(env.played)), env, folder)
+    env = Environments(make_env(config), config.delays)
+    return loop.Trainer(build_system(config, Spaces.of(env.delayed.env)), env, folder)
 
 
 class Crash(Exception):

@@ -13,9 +13,8 @@ from delayzero.model import WorldModel
 from delayzero.planning import Planner
 from delayzero.playing.environments import Environments, make_training_env
 from delayzero.playing.system import build_system
-from delayzero.replay import create
 from delayzero.runs.weights import load_weights
-from delayzero.settings import AGENTS
+from delayzero.settings import AGENTS, SearchingConfig
 from delayzero.spaces import Spaces
 from delayzero.training import loop
 from delayzero.training.collector import Collector
@@ -30,7 +29,7 @@ from .small import (
 )
 from .test_collector import play
 
-SEARCHING = [name for name, kind in AGENTS.items() if kind.searches]
+SEARCHING = [name for name, kind in AGENTS.items() if issubclass(kind.settings, SearchingConfig)]
 
 
 @pytest.fixture(scope="module")
@@ -86,13 +85,13 @@ def test_each_agent_stores_what_it_should(agent):
     late = alive & (decisions.decision_time >= 0)
     made = np.clip(start + decisions.decision_time, 0, None)
     executed = decisions.decided[made, np.arange(config.envs)[None]]
-    if AGENTS[agent].logs == "executed":
+    if agent not in ("oblivious", "augmented"):
         np.testing.assert_array_equal(happened.action[late], executed[late])
         assert (happened.action[alive] != decisions.decided[alive]).any()
     else:
         np.testing.assert_array_equal(happened.action, decisions.decided)
     if agent == "augmented":
-        shown = (decisions.queue < 2).sum(-1)
+        shown = decisions.queue.lengths
         np.testing.assert_array_equal(shown, decisions.delay)
     else:
         assert decisions.queue == ()
@@ -140,7 +139,7 @@ class Idle:
 def test_rolling_further_than_training_is_told(agent, told, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(loop, "Trainer", Idle)  # it is told before
     loop.train(small(tmp_path / "run", agent=agent, delay="constant:4"), ["test"])
-    assert ("--learner.unroll 4 trains it so far" in capsys.readouterr().err) == told
+    assert ("--learner.unroll 4 trains it that far" in capsys.readouterr().err) == told
 
 
 def test_a_run_can_be_evaluated_under_another_law(trained):
@@ -184,11 +183,10 @@ def test_the_random_agent_neither_searches_nor_keeps_what_it_saw(monkeypatch):
     monkeypatch.setattr(Planner, "search", never)
     config = small(agent="random", delay="walk:3", rows=8, interactions=4000, max_steps=None)
     env = Environments.of(config)
-    system = build_system(config, Spaces.of(env.played))
+    system = build_system(config, Spaces.of(env.delayed.env))
     assert system.replay_rows < 2 * (config.rows + config.stack)
-    spaces = system.spaces
-    replay = create(system.replay_rows, config.envs, spaces.shape, spaces.dtype, spaces.num_actions)
-    collector = Collector(system, env.played)
+    replay = system.empty_replay()
+    collector = Collector(system, env.delayed)
     collector.begin()
     counts = np.zeros(2)
     for _ in range(20):

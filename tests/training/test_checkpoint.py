@@ -21,6 +21,7 @@ from delayzero.runs.weights import load_weights
 from delayzero.spaces import Spaces
 from delayzero.training import loop
 
+from ..made import spaces_of
 from .small import NotCompiled, equal_trees, newest, small
 
 
@@ -166,7 +167,7 @@ def test_examples_take_no_memory():
 def test_a_whole_atari_run_fits_in_small_files(tmp_path):
     """The replay of 130 000 interactions with 18 actions, without frames, filled with noise."""
     rng = np.random.default_rng(0)
-    empty = create(8960, 16, (1,), np.uint8, 18)
+    empty = create(8960, 16, spaces_of((1,), np.uint8, 18))
     replay = jax.tree.map(
         lambda x: (
             rng.random(x.shape).astype(x.dtype)

@@ -13,7 +13,7 @@ from delayzero.playing.audit import MisalignedError
 from delayzero.playing.environments import Environments, make_training_env
 from delayzero.playing.streams import STREAM_TRAINING_ENVS, run_seed
 from delayzero.playing.system import System, build_system
-from delayzero.replay import HostFrames, create
+from delayzero.replay import HostFrames
 from delayzero.spaces import Spaces
 from delayzero.training.collector import Collector
 
@@ -21,20 +21,10 @@ from .small import small, stirred
 
 
 def set_up(config, host_frames=False, env=None):
-    env = Environments(make_training_env(config) if env is None else env, config.law)
-    system = build_system(config, Spaces.of(env.played))
-    spaces = system.spaces
-    replay = create(
-        system.replay_rows,
-        config.envs,
-        spaces.shape,
-        spaces.dtype,
-        spaces.num_actions,
-        stack=config.stack,
-        queue=system.queue,
-        host_frames=host_frames,
-    )
-    collector = Collector(system, env.played)
+    env = Environments(make_training_env(config) if env is None else env, config.delays)
+    system = build_system(config, Spaces.of(env.delayed.env))
+    replay = system.empty_replay(host_frames=host_frames)
+    collector = Collector(system, env.delayed)
     collector.environments = env
     collector.begin()
     variables = jax.jit(system.first_state)(jax.random.key(0)).variables
@@ -48,7 +38,7 @@ def play(config, rounds, **options):
     for i in range(rounds):
         replay, ended = collector.collect(variables, replay, 10 * i)
         finished += ended
-        stacks.append(np.asarray(collector.state()["stack"]))
+        stacks.append(np.asarray(collector.state()["frames"]))
         interactions.append(collector.interactions)
     return collector, replay, finished, stacks, interactions
 
@@ -216,7 +206,7 @@ def test_its_state_goes_on_exactly(rounds, delay):
     assert state["final"].all() == (rounds == 1)
     assert state["first"].all() == (rounds == 7)
     env = Environments.of(config)
-    again = Collector(collector._system, env.played)
+    again = Collector(collector._system, env.delayed)
     again._player._act, again._append = collector._player._act, collector._append
     again.restore(state)
     saved, numbers = collector.environments.state()

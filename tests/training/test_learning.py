@@ -31,7 +31,7 @@ def quick(env, interactions, folder, seed=0):
         update_ratio=1.5,
         final_episodes=16,
         folder=str(folder),
-        model=ModelConfig(latent=16, width=32, memory=8, support=5),
+        model=ModelConfig(latent=16, width=32, lstm=8, support=5),
         search=SearchConfig(simulations=8),
         replay=ReplayConfig(priority_exponent=0.0),
         learner=LearnerConfig(

@@ -56,10 +56,10 @@ def test_a_run_keeps_to_the_memory_that_it_may_take(system, monkeypatch):
     with_memory(monkeypatch, 2 * needed, 2**40)
     assert allowed_bytes(system.config) == 2 * needed
     for share, expected in ((1.7, False), (1.6, True), (100.0, False)):
-        config = replace(system.config, memory=share * needed / 1e9)
+        config = replace(system.config, memory_gigabytes=share * needed / 1e9)
         assert allowed_bytes(config) == min(2 * needed, round(share * needed))
         assert frames_on_host(replace(system, config=config))[0] is expected
-    config = replace(small(), memory=1e-6)
+    config = replace(small(), memory_gigabytes=1e-6)
     with pytest.raises(UsageError, match=r"and 0.00 GB are free or allowed"):
         Programs(replace(system, config=config), print, lambda *_: [])
 

@@ -1,0 +1,141 @@
+"""What a checkpoint of a run holds, and how a run continues from one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from delayzero.playing import Ending
+from delayzero.playing.environments import Environments
+from delayzero.progress import progress
+from delayzero.replay import FrameWriter, arrays_of, cut_off, release, with_arrays
+from delayzero.runs.checkpoint import BrokenCheckpointError, Checkpoints, examples_of
+from delayzero.runs.run_folder import RunFolder
+from delayzero.training.collector import Collector
+from delayzero.training.learning import Learning
+from delayzero.training.reporting import Reporter, say
+
+SCHEMA = 2
+"""The number of this form of checkpoints; 1 had no such number."""
+
+
+class RunCheckpoints:
+    """Saves and restores the parts of a run.
+
+    A checkpoint has the arrays ``learner`` (weights, optimiser, counters), ``replay`` and
+    ``collector`` (the player, and the log of actions), and ``progress``, plain numbers.
+    """
+
+    def __init__(
+        self,
+        folder: RunFolder,
+        checkpoints: Checkpoints,
+        env: Environments,
+        collector: Collector,
+        learning: Learning,
+        reporter: Reporter,
+    ) -> None:
+        self._folder, self._checkpoints, self._env = folder, checkpoints, env
+        self._collector, self._learning, self._reporter = collector, learning, reporter
+
+    def latest(self) -> int | None:
+        """Return the number of the newest checkpoint, the rounds that were played, or None."""
+        return self._checkpoints.latest()
+
+    def save(self, rounds: int) -> None:
+        """Write a checkpoint, unless there is one of this round."""
+        if self._checkpoints.latest() == rounds:
+            return
+        actions, environments = self._env.state()
+        learning, reporter = self._learning, self._reporter
+        rebuilt = self._env.rebuilds(int(learning.replay.length))
+        parts = {
+            "learner": learning.state,
+            "replay": arrays_of(learning.replay, frames=not rebuilt),
+            "collector": {**self._collector.state(), "actions": actions},
+        }
+        numbers = {
+            "schema": SCHEMA,
+            "environments": environments,
+            "frames": "rebuilt" if rebuilt else "stored",
+            "rounds": rounds,
+            **learning.numbers(),
+            "recent": [tuple(episode) for episode in reporter.recent],
+            "seconds": reporter.watch.elapsed(),
+            "compile_seconds": reporter.watch.compile_seconds,
+            "times": reporter.spent(),
+            "metrics_bytes": reporter.log.position(),
+            "alarms": reporter.alarms.counts,
+        }
+        self._checkpoints.save(rounds, parts, numbers)
+
+    def restore(self) -> int:
+        """Continue from the newest checkpoint; the rounds that were played.
+
+        Raises:
+            BrokenCheckpointError: It is damaged, or of another version.
+        """
+        numbers = self._checkpoints.progress()
+        if numbers.get("schema") != SCHEMA:
+            raise BrokenCheckpointError(
+                f"{self._folder.path} was begun by another version of delayzero, whose checkpoints "
+                f"this one cannot resume (its commit is in {self._folder.starts}); finish the run "
+                "with that version, or train in another --folder"
+            )
+        stored = numbers["frames"] == "stored"
+        learning, empty = self._learning, self._learning.replay
+        actions = np.zeros((numbers["environments"]["steps"], empty.num_envs), np.int32)
+        examples = examples_of(
+            {
+                "learner": learning.state,
+                "replay": arrays_of(empty, frames=stored),
+                "collector": {**self._collector.state(), "actions": actions},
+            }
+        )
+        release(empty, frames=stored)  # there may be no room for two
+        parts = self._checkpoints.restore(examples)
+        replay = with_arrays(empty, parts["replay"], frames=stored)
+        learning.restore(parts["learner"], replay, numbers)
+        self._collector.restore(parts["collector"])
+        reporter = self._reporter
+        reporter.recent = [Ending(*episode) for episode in numbers["recent"]]
+        reporter.log.rewind(numbers["metrics_bytes"])
+        reporter.alarms.counts = dict(numbers["alarms"])
+        times = numbers["times"]
+        learning.times |= {name: times.get(name, 0.0) for name in learning.times}
+        self._restore_environments(parts["collector"]["actions"], numbers["environments"], stored)
+        reporter.watch.restore(numbers["seconds"], numbers["compile_seconds"], times)
+        say(f"resumed at {self._collector.interactions} interactions, {learning.updates} updates")
+        return int(numbers["rounds"])
+
+    def _restore_environments(
+        self, actions: Any, numbers: dict[str, Any], frames_stored: bool
+    ) -> None:
+        """Play everything again; the replay's frames too, where the checkpoint has none."""
+        learning = self._learning
+        writer = FrameWriter(learning.replay.frames)
+        see = None if frames_stored else writer.write
+        with progress("environments", len(actions)) as advance:
+            observations = self._env.restore(actions, numbers, advance, see)
+        writer.finish()
+        learning.replay = learning.replay._replace(frames=writer.frames)
+        if observations is None and not frames_stored:
+            raise BrokenCheckpointError(
+                "this run's frames are rebuilt by playing its actions again, and the environment "
+                f"showed something else than before: resume with the versions in "
+                f"{self._folder.starts}"
+            )
+        if observations is None:
+            say(
+                "the environment did not come back to where it was: episodes in flight are "
+                "restarted"
+            )
+            learning.replay = cut_off(learning.replay)
+            self._collector.begin()
+        else:
+            self._collector.resume(observations)
+
+    def close(self) -> None:
+        """Close the checkpoints."""
+        self._checkpoints.close()
