@@ -1,0 +1,128 @@
+"""The way in from Python: train an agent, and load what it has learned."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from delayzero.arguments import UsageError
+from delayzero.envs.make import MakeEnv, id_of_function
+from delayzero.extras import require_training
+from delayzero.files import read_json
+from delayzero.settings import TrainConfig
+from delayzero.settings.keywords import configure
+
+require_training()
+
+from delayzero.model.build import data_type  # noqa: E402
+from delayzero.playing.policy import Policy, PolicyState  # noqa: E402
+from delayzero.runs.curves import Curve, read_curve  # noqa: E402
+from delayzero.runs.run_folder import RunFolder  # noqa: E402
+from delayzero.runs.weights import load_weights  # noqa: E402
+from delayzero.training.loop import train as run_training  # noqa: E402
+from delayzero.training.reporting import Callbacks, Evaluation, Round, say  # noqa: E402
+
+__all__ = ["Evaluation", "Policy", "PolicyState", "Round", "Run", "UsageError", "load", "train"]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run on disk."""
+
+    folder: Path
+    """Where it is: see docs/runs.md for its files."""
+    finished: bool
+    """False if it was interrupted; the same call resumes it."""
+
+    @property
+    def config(self) -> TrainConfig:
+        """Its settings."""
+        return RunFolder(self.folder).config()
+
+    @property
+    def result(self) -> dict[str, Any] | None:
+        """The final evaluation: ``score``, ``scores``, ...; None before the run has finished."""
+        path = RunFolder(self.folder).result
+        return read_json(path, "delete it, and train again") if path.exists() else None
+
+    @property
+    def curves(self) -> Curve:
+        """The scores by interactions, of self-play and of evaluations."""
+        return read_curve(self.folder)
+
+    def policy(self, *, seed: int = 0) -> Policy:
+        """Return what the run has learned, see :func:`load`."""
+        return load(self.folder, seed=seed)
+
+
+def train(
+    *presets: str,
+    env: str | MakeEnv | None = None,
+    on_round: Callable[[Round], Any] | None = None,
+    on_evaluation: Callable[[Evaluation], Any] | None = None,
+    quiet: bool = False,
+    **settings: Any,
+) -> Run:
+    """Train an agent, or resume a run that was interrupted; the same call resumes.
+
+    Args:
+        presets: Names of presets, applied in turn: ``"cartpole"``, ``"minatar"``, ``"atari"``,
+            ``"atari-paper"``, ``"debug"``.
+        env: The id of an environment, or a function that makes a Gymnasium environment; by default
+            that of the presets.
+        on_round: Called after every round of self-play and learning.
+        on_evaluation: Called after every evaluation.
+        quiet: Print nothing.
+        settings: Any setting of the command line: ``delay="walk:5"``, ``seed=1``,
+            ``folder="runs/mine"``, ``learner={"batch_size": 32}``.
+
+    Returns:
+        The run. If Ctrl-C stopped it, its ``finished`` is False.
+
+    Raises:
+        UsageError: A setting is wrong; the message says what to change.
+
+    Example:
+        >>> run = delayzero.train("cartpole", delay="walk:5", seed=0)  # doctest: +SKIP
+        >>> run.result["score"]  # doctest: +SKIP
+        500.0
+    """
+    if env is not None:
+        settings["env"] = id_of_function(env) if callable(env) else env
+    config = configure(presets, settings)
+    command = ["python", "-c", f"delayzero.train({_call(presets, settings)})"]
+    with contextlib.redirect_stderr(io.StringIO()) if quiet else contextlib.nullcontext():
+        outcome = run_training(config, command, Callbacks(on_round, on_evaluation))
+    return Run(outcome.folder, outcome.finished)
+
+
+def load(run: str | Path, *, seed: int = 0) -> Policy:
+    """Load the newest weights of a run as a policy.
+
+    It needs neither the environment nor the replay. The run may be training at the same time.
+
+    Args:
+        run: The folder of the run.
+        seed: Of decisions at random; only the agent ``random`` makes any.
+
+    Raises:
+        UsageError: There is no such run, or it has no checkpoint yet.
+    """
+    folder = RunFolder(Path(run))
+    system, variables = load_weights(folder.path)
+    trained, here = data_type(folder.as_begun(system.config)), system.dtype
+    if trained != here:
+        say(f"{run} was trained in {trained}; this machine computes in {here}")
+    return Policy(system, variables, seed=seed)
+
+
+def _call(presets: tuple[str, ...], settings: dict[str, Any]) -> str:
+    """Return the arguments of a call, as one would type them."""
+    words = [repr(preset) for preset in presets]
+    for name, value in settings.items():
+        words.append(f"{name}={value!r}" if name.isidentifier() else f"**{{{name!r}: {value!r}}}")
+    return ", ".join(words)

@@ -1,0 +1,201 @@
+"""A trained agent without its environment: for a control loop of one's own."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from numpy.typing import NDArray
+
+from delayzero.actions import Queue, empty_queue
+from delayzero.agents import Carry, act, begin_acting, plan_first_queue
+from delayzero.arguments import UsageError
+from delayzero.model import AtariQModel
+from delayzero.playing.system import System
+from delayzero.settings import agent_kind
+
+
+class PolicyState(NamedTuple):
+    """What a policy carries from step to step, of one environment or of a batch."""
+
+    carry: Carry
+    """The newest frames, and the agent's own state."""
+    first: NDArray[np.bool_]
+    """Where no action has been decided yet, ``[N]``."""
+    first_queue: NDArray[np.int32]
+    """The actions to execute until the first decision arrives, ``[M]`` or ``[N, M]``."""
+    steps: int
+    """Decisions so far."""
+
+
+class Policy:
+    """Decides for environments that it does not know: whoever uses it executes the actions.
+
+    Made by :func:`delayzero.load`. Decisions are those of an evaluation, without noise.
+
+    Attributes:
+        config: The settings of the run.
+        spaces: The shape of observations, and the number of actions.
+        max_delay: M, the longest delay that the run was trained for.
+        dtype: What the networks compute in, here.
+    """
+
+    def __init__(self, system: System, variables: Any, *, seed: int = 0) -> None:
+        """Take over what a run has learned.
+
+        Args:
+            system: The parts of the run.
+            variables: What was learned.
+            seed: Of decisions at random; only the agent ``random`` makes any.
+
+        Raises:
+            UsageError: The agent cannot decide without the environment.
+        """
+        agent = system.agent
+        if isinstance(getattr(agent, "model", None), AtariQModel):
+            raise UsageError(
+                "in Atari the agent 'delayed-q' looks ahead with the emulator: it has no policy "
+                "apart from its environment; type: delayzero evaluate RUN"
+            )
+        self.config, self.spaces, self.max_delay = system.config, system.spaces, system.max_delay
+        self.dtype = system.dtype
+        self._agent, self._variables = agent, variables
+        self._key = jax.random.key(seed)
+        self._act = jax.jit(functools.partial(act, agent, explore=False))
+        self._plan = jax.jit(
+            functools.partial(plan_first_queue, agent, stack=system.config.stack, explore=False),
+            static_argnames="length",
+        )
+
+    def reset(self, observation: Any, *, length: int | None = None) -> PolicyState:
+        """Begin an episode: plan what is executed until the first decision arrives.
+
+        Args:
+            observation: The first one; a batch has one more dimension.
+            length: The number of actions to plan; by default M, the longest delay of the run.
+
+        Returns:
+            The state to hand to :meth:`act`; its ``first_queue`` holds the planned actions.
+        """
+        frames, single = self._batch(observation)
+        length = self.max_delay if length is None else length
+        if length < 0:
+            raise UsageError(f"length is {length}; it should be at least 0")
+        self._check_length(length)
+        queue: NDArray[np.int32] = np.zeros((len(frames), 0), np.int32)
+        if length:
+            key = jax.random.fold_in(self._key, 0)
+            queue = np.asarray(self._plan(self._variables, frames, key, length=length), np.int32)
+        carry = begin_acting(self._agent, len(frames), self.spaces, self.config.stack)
+        first = np.ones(len(frames), bool)
+        return PolicyState(carry, first, queue[0] if single else queue, 0)
+
+    def act(
+        self,
+        observation: Any,
+        state: PolicyState,
+        *,
+        delay: Any = None,
+        pending: Any = None,
+    ) -> tuple[Any, PolicyState]:
+        """Decide.
+
+        Args:
+            observation: The newest one, of the form that :meth:`reset` was given.
+            state: What :meth:`reset` or the last call returned.
+            delay: The number of steps until the decision is executed, or one for each environment
+                of a batch; by default the number of pending actions.
+            pending: The actions that will be executed before it, in their order; of a batch, a
+                sequence for each environment. With late observations, those that were executed
+                since the observation come first.
+
+        Returns:
+            The action (an int, or an array ``[N]``), and the state for the next call.
+
+        Raises:
+            UsageError: An argument does not fit the run.
+        """
+        frames, single = self._batch(observation)
+        if len(frames) != len(state.first):
+            raise UsageError(
+                f"{len(frames)} observations for a state of {len(state.first)} environments; "
+                "reset() begins with another number"
+            )
+        queue = self._queue(delay, pending, len(frames), single)
+        key = jax.random.fold_in(self._key, state.steps + 1)
+        carry, decision = self._act(self._variables, state.carry, frames, state.first, queue, key)
+        action = np.asarray(decision.action)
+        following = PolicyState(
+            carry, np.zeros_like(state.first), state.first_queue, state.steps + 1
+        )
+        return (int(action[0]) if single else action), following
+
+    def warm_up(self, batch: int | None = None) -> None:
+        """Compile beforehand, so that the first decision takes no longer than the others.
+
+        Args:
+            batch: The number of environments of a batch; None: one environment, not in a batch.
+        """
+        shape = self.spaces.shape if batch is None else (batch, *self.spaces.shape)
+        observation = np.zeros(shape, self.spaces.dtype)
+        state = self.reset(observation)
+        for _ in range(2):
+            _, state = self.act(observation, state)
+
+    def _batch(self, observation: Any) -> tuple[NDArray[Any], bool]:
+        """Return observations ``[N, ...]``, and whether it was one alone."""
+        array, shape = np.asarray(observation), self.spaces.shape
+        if array.shape == shape:
+            return array[None].astype(self.spaces.dtype), True
+        if array.shape[1:] == shape and array.ndim == len(shape) + 1 and len(array):
+            return array.astype(self.spaces.dtype), False
+        raise UsageError(
+            f"the observation has the shape {list(array.shape)}; this run was trained on "
+            f"{list(shape)}, or [N, ...] for a batch"
+        )
+
+    def _queue(self, delay: Any, pending: Any, count: int, single: bool) -> Queue:
+        """Return the pending actions as the agent takes them."""
+        rows = self._rows(pending, count, single)
+        lengths = [len(row) for row in rows]
+        if delay is not None:
+            delays = np.broadcast_to(np.asarray(delay), (count,)).tolist()
+            late = self.config.longest_way - self.config.max_delay
+            for given, wanted in zip(lengths, delays, strict=True):
+                if not wanted <= given <= wanted + late:
+                    raise UsageError(
+                        f"delay is {wanted}, and {given} actions are pending; there should be one "
+                        "for each step of the delay"
+                    )
+        self._check_length(max(lengths))
+        width = self._agent.queue_width or max(self.config.longest_way, *lengths)
+        queue = empty_queue(count, width, self.spaces.actions)
+        for i, row in enumerate(rows):
+            queue.action[i, : len(row)], queue.mask[i, : len(row)] = row, True
+        return queue
+
+    def _rows(self, pending: Any, count: int, single: bool) -> list[list[int]]:
+        """Return the pending actions of each environment."""
+        if pending is None:
+            return [[] for _ in range(count)]
+        rows = [list(pending)] if single else [list(row) for row in pending]
+        if len(rows) != count:
+            raise UsageError(f"pending has {len(rows)} queues for {count} environments")
+        for action in (action for row in rows for action in row):
+            whole = isinstance(action, (int, np.integer)) and not isinstance(action, bool)
+            if not whole or not 0 <= action < self.spaces.actions.count:
+                raise UsageError(
+                    f"pending holds {action!r}; actions are whole numbers from 0 to "
+                    f"{self.spaces.actions.count - 1}"
+                )
+        return rows
+
+    def _check_length(self, length: int) -> None:
+        """Check that the agent's networks take a queue of a length."""
+        if agent_kind(self.config.agent).sees_queue and length > self.max_delay:
+            raise UsageError(
+                f"the agent '{self.config.agent}' was trained for at most {self.max_delay} pending "
+                f"actions, not {length}"
+            )
