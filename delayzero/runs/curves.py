@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from delayzero.arguments import Parser, UsageError
 from delayzero.delays.pictures import GREY, INK, new_figure
 from delayzero.files import read_json, read_lines
+from delayzero.runs.paths import RunPaths
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -26,26 +27,27 @@ class Curve(NamedTuple):
     """Means over the episodes of evaluations, without noise."""
 
 
-def read_curve(metrics: Path, name: str) -> Curve:
-    """The curve in a run's ``metrics.jsonl``, with the final result if it lies beside it.
+def read_curve(run: Path) -> Curve:
+    """Read the curve of a run from its metrics, and from its result if the run has finished.
 
     Raises:
-        UsageError: There is no such file, or it or the result is damaged.
+        UsageError: The folder has no metrics, or a file in it is damaged.
     """
-    if not metrics.exists():
-        raise UsageError(f"there is no {metrics}; name the folder of a run")
-    lines = read_lines(metrics, "leave out its run")
+    files = RunPaths(run)
+    if not files.metrics.exists():
+        raise UsageError(f"{files.metrics} does not exist; name the folder of a run")
+    lines = read_lines(files.metrics, "leave out its run")
 
     def scores(key: str) -> list[tuple[int, float]]:
-        """The last one, where several lines have as many interactions."""
+        """Pairs of interactions and score; of lines with equal interactions, the last."""
         return list({line["interactions"]: line[key] for line in lines if key in line}.items())
 
     evaluations = scores("evaluation/score")
-    result = metrics.parent / "result.json"
-    if result.exists():
-        end = read_json(result, "delete it, and train again to write it", ("interactions", "score"))
-        evaluations.append((end["interactions"], end["score"]))
-    return Curve(name, scores("selfplay/score"), evaluations)
+    if files.result.exists():
+        remedy = "delete it, and type the run's command to evaluate it again"
+        result = read_json(files.result, remedy, ("interactions", "score"))
+        evaluations.append((result["interactions"], result["score"]))
+    return Curve(run.name, scores("selfplay/score"), evaluations)
 
 
 def draw(curves: Sequence[Curve], title: str) -> Figure:
@@ -80,7 +82,6 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--save", type=Path, default=Path("curves.png"), help="(curves.png)")
     parser.add_argument("--title", default="", help="above the picture")
     options = parser.parse_args(arguments)
-    curves = [read_curve(run / "metrics.jsonl", run.name) for run in options.runs]
-    draw(curves, options.title).savefig(options.save, dpi=150)
+    draw([read_curve(run) for run in options.runs], options.title).savefig(options.save, dpi=150)
     print(options.save)
     return 0

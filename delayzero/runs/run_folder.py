@@ -21,6 +21,7 @@ from delayzero import __version__
 from delayzero.arguments import UsageError
 from delayzero.files import read_json, read_lines, write_json
 from delayzero.model.build import computed_in
+from delayzero.runs.paths import RunPaths
 from delayzero.settings import SearchingConfig, TrainConfig
 from delayzero.settings.stored import from_json
 
@@ -29,41 +30,12 @@ FREE_FIELDS = ("folder", "label", "log_every", "checkpoint_minutes", "memory")
 """Settings that may change when a run goes on: they do not change what is learned."""
 
 
-class RunFolder:
-    """A run's folder: ``config.json``, ``starts.jsonl``, metrics, checkpoints, ``result.json``."""
+class RunFolder(RunPaths):
+    """The folder of a run: creates it, guards it against a second process, reads its settings."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        super().__init__(path)
         self._lock: TextIO | None = None
-
-    @property
-    def checkpoints(self) -> Path:
-        """Where checkpoints are."""
-        return self.path / "checkpoints"
-
-    @property
-    def _settings(self) -> Path:
-        return self.path / "config.json"
-
-    @property
-    def starts(self) -> Path:
-        """One JSON line for each time the run was started or resumed: when, how, with what."""
-        return self.path / "starts.jsonl"
-
-    @property
-    def metrics(self) -> Path:
-        """One JSON line for each time metrics were taken."""
-        return self.path / "metrics.jsonl"
-
-    @property
-    def episodes(self) -> Path:
-        """One JSON line for each episode of the last evaluation."""
-        return self.path / "episodes.jsonl"
-
-    @property
-    def result(self) -> Path:
-        """The summary of a finished run."""
-        return self.path / "result.json"
 
     def finished(self, config: TrainConfig) -> bool:
         """Whether the folder holds the result of this run; nothing in it is changed.
@@ -108,9 +80,9 @@ class RunFolder:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise UsageError(f"a run is going on in {self.path}; wait for it to end") from None
-        if self._settings.exists() and self._has_begun():
+        if self.settings.exists() and self._has_begun():
             self._check_same(config)
-        write_json(self._settings, asdict(config))
+        write_json(self.settings, asdict(config))
         start = {
             "time": datetime.now(UTC).isoformat(timespec="seconds"),
             "command": shlex.join(command),
@@ -127,15 +99,15 @@ class RunFolder:
 
     def config(self) -> TrainConfig:
         """The configuration of the run that the folder holds."""
-        if not self._settings.exists():
+        if not self.settings.exists():
             raise UsageError(f"{self.path} holds no run; type: delayzero train --help")
         remedy = "put back a copy, or train in another --folder"
-        values = read_json(self._settings, remedy)
+        values = read_json(self.settings, remedy)
         try:
             return from_json(values)
         except (ValueError, TypeError, UsageError) as error:
             raise UsageError(
-                f"{self._settings}: {error}; if another version of delayzero wrote it, take that "
+                f"{self.settings}: {error}; if another version of delayzero wrote it, take that "
                 f"(its commit is in {self.starts}), or {remedy}"
             ) from None
 
@@ -145,17 +117,22 @@ class RunFolder:
         return self.result.exists() or any(path.name.isdigit() for path in made)
 
     def _check_same(self, config: TrainConfig) -> None:
-        before, now = _flat(asdict(self.config())), _flat(asdict(config))
-        other = [
-            f"{name} {before.get(name)} (now {now.get(name)})"
-            for name in now
-            if before.get(name) != now.get(name) and name not in FREE_FIELDS
-        ]
-        if other:
+        changes = changed_settings(self.config(), config)
+        if changes:
             raise UsageError(
-                f"{self.path} holds a run with other settings: {', '.join(other)}; type another "
-                "--folder, or the same settings to go on with it"
+                f"{self.path} holds a run with different settings: {', '.join(changes)}; use the "
+                "run's settings, or type another --folder"
             )
+
+
+def changed_settings(before: TrainConfig, now: TrainConfig) -> list[str]:
+    """List the settings that differ, apart from ``FREE_FIELDS``; such as ``"seed 0 (now 1)"``."""
+    old, new = _flat(asdict(before)), _flat(asdict(now))
+    return [
+        f"{name} {old.get(name)} (now {value})"
+        for name, value in new.items()
+        if old.get(name) != value and name not in FREE_FIELDS
+    ]
 
 
 def _data_type(config: TrainConfig) -> str:

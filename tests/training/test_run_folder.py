@@ -9,7 +9,7 @@ import pytest
 from delayzero.arguments import UsageError
 from delayzero.cli import main
 from delayzero.runs import run_folder
-from delayzero.runs.run_folder import RunFolder, command_line
+from delayzero.runs.run_folder import RunFolder, changed_settings, command_line
 from delayzero.settings import PlanningConfig
 from delayzero.training.loop import train
 
@@ -133,7 +133,7 @@ def test_a_finished_run_says_so_and_stays_as_it_is(whole_run, capsys):
     for free in ({}, {"log_every": 99}):
         assert train(small(whole_run, **free), ["delayzero", "train", "again"]).finished
         assert "is finished; its result is in" in capsys.readouterr().err
-    with pytest.raises(UsageError, match=r"other settings: seed 0 \(now 1\)"):
+    with pytest.raises(UsageError, match=r"different settings: seed 0 \(now 1\)"):
         train(small(whole_run, seed=1), ["delayzero"])
     assert contents(whole_run) == before
 
@@ -162,6 +162,16 @@ def test_other_settings_are_refused_by_name(tmp_path):
     opened(tmp_path, free)
     assert RunFolder(tmp_path).config() == free
     assert [start["command"] for start in starts_of(tmp_path)] == ["delayzero"] * 2
+
+
+def test_changed_settings_are_listed_with_both_values():
+    config = PlanningConfig()
+    assert changed_settings(config, config) == []
+    other = replace(config, seed=3, learner=replace(config.learner, unroll=9), label="x")
+    assert changed_settings(config, other) == [
+        f"seed {config.seed} (now 3)",
+        f"learner.unroll {config.learner.unroll} (now 9)",
+    ]
 
 
 def test_the_versions_of_the_first_start_stay(tmp_path, monkeypatch):
@@ -264,7 +274,9 @@ def test_settings_of_older_runs_are_what_they_were(env, code, tmp_path):
     )
     assert before == same
     (tmp_path / "checkpoints" / "3").mkdir(parents=True)
-    with pytest.raises(UsageError, match=r"other settings: .*replay\.weights relative \(now trunc"):
+    with pytest.raises(
+        UsageError, match=r"different settings: .*replay\.weights relative \(now trunc"
+    ):
         folder.open(config, ["delayzero"])
     folder.open(same, ["delayzero"])
     folder.close()

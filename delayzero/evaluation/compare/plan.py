@@ -11,6 +11,7 @@ from typing import Any
 
 from delayzero.arguments import UsageError
 from delayzero.delays import Constant, parse
+from delayzero.runs.run_folder import RunFolder
 from delayzero.settings import AGENTS, AgentName, TrainConfig, agent_kind, compose
 
 DELAYED_AGENTS: tuple[AgentName, ...] = ("dez", "oblivious-executed", "augmented", "delayed-q")
@@ -24,29 +25,14 @@ class Run:
 
     agent: AgentName
     seed: int
-    folder: Path
+    folder: RunFolder
     words: tuple[str, ...]
-    """What to type behind ``delayzero``."""
+    """The arguments of ``delayzero`` that start or resume it."""
 
     @property
     def name(self) -> str:
-        """What it is called in messages and file names."""
-        return self.folder.name
-
-    @property
-    def result(self) -> Path:
-        """There when the run has finished."""
-        return self.folder / "result.json"
-
-    @property
-    def metrics(self) -> Path:
-        """One JSON line for each time metrics were taken."""
-        return self.folder / "metrics.jsonl"
-
-    @property
-    def by_delay(self) -> Path:
-        """The scores of its weights under other delay laws."""
-        return self.folder / "by_delay.json"
+        """The run's name in messages and file names."""
+        return self.folder.path.name
 
 
 @dataclass(frozen=True)
@@ -91,11 +77,15 @@ class Plan:
         words = ["train", *self.presets]
         for name, value in settings.items():
             words += [f"--{name.replace('_', '-')}", str(value)]
-        return Run(agent, seed, Path(settings["folder"]), tuple(words))
+        return Run(agent, seed, RunFolder(Path(settings["folder"])), tuple(words))
 
     def runs(self) -> list[Run]:
         """All runs: seed by seed, so that neighbours differ in their agent and what it compiles."""
         return [self.run(agent, seed) for seed in self.seeds for agent in self.agents]
+
+    def runs_of(self, agent: AgentName) -> list[Run]:
+        """The runs of an agent, one for each seed."""
+        return [self.run(agent, seed) for seed in self.seeds]
 
     def laws_of(self, agent: AgentName) -> list[str]:
         """The laws under which an agent's runs are evaluated.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,6 +12,7 @@ from delayzero.evaluation.compare.by_delay import read_scores
 from delayzero.evaluation.compare.plan import Plan, Run
 from delayzero.evaluation.prediction import Curves
 from delayzero.evaluation.statistics import bootstrap_interval, iqm
+from delayzero.files import read_json
 from delayzero.runs.curves import read_curve
 from delayzero.settings import AgentName
 
@@ -68,7 +68,7 @@ class AgentResult:
 
 def read_agent(plan: Plan, agent: AgentName) -> AgentResult:
     """Gather the runs of an agent, all of which have finished."""
-    runs = [plan.run(agent, seed) for seed in plan.seeds]
+    runs = plan.runs_of(agent)
     results = [read_result(run) for run in runs]
     scores = [result["scores"] for result in results]
     seconds = [result["train_seconds"] - result["seconds"]["evaluating"] for result in results]
@@ -79,16 +79,15 @@ def read_agent(plan: Plan, agent: AgentName) -> AgentResult:
         lowest=float(min(map(min, scores))),
         seconds=float(np.mean(seconds)),
         seeds=len(runs),
-        curves=[read_curve(run.metrics, run.name).evaluations for run in runs],
+        curves=[read_curve(run.folder.path).evaluations for run in runs],
         by_delay={law: Estimate.of(found) for law, found in _by_law(plan, agent, runs).items()},
         prediction=_mean_prediction(results),
     )
 
 
 def read_result(run: Run) -> dict[str, Any]:
-    """What a finished run wrote down."""
-    result: dict[str, Any] = json.loads(run.result.read_text())
-    return result
+    """Read the summary of a finished run."""
+    return read_json(run.folder.result, "delete it, and type the same command to evaluate again")
 
 
 def mean_curve(curves: Sequence[Points]) -> Points:
@@ -105,7 +104,7 @@ def mean_curve(curves: Sequence[Points]) -> Points:
 
 
 def _by_law(plan: Plan, agent: AgentName, runs: Sequence[Run]) -> dict[str, list[list[float]]]:
-    found = [read_scores(run.by_delay, plan.law_episodes) for run in runs]
+    found = [read_scores(run.folder.by_delay, plan.law_episodes) for run in runs]
     return {law: [scores[law] for scores in found] for law in plan.laws_of(agent)}
 
 

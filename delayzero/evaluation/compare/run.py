@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from typing import Any
@@ -18,15 +17,13 @@ from delayzero.evaluation.compare.processes import Command, environment, run_sid
 from delayzero.evaluation.compare.results import AgentResult, read_agent, read_result
 from delayzero.evaluation.compare.tables import delay_table, outcome, table
 from delayzero.extras import MissingExtraError
+from delayzero.files import last_line, write_json
 from delayzero.playing.environments import make_training_env
 from delayzero.playing.system import build_system
 from delayzero.progress import progress
-from delayzero.runs.run_folder import FREE_FIELDS, RunFolder, commit
-from delayzero.settings import AgentName, TrainConfig
+from delayzero.runs.run_folder import commit
+from delayzero.settings import AgentName
 from delayzero.spaces import Spaces
-
-_TAIL = 1 << 16
-"""Bytes at the end of a log of metrics that surely hold a whole line."""
 
 
 def compare(plan: Plan, jobs: int, command: Sequence[str]) -> list[AgentResult]:
@@ -61,7 +58,7 @@ def compare(plan: Plan, jobs: int, command: Sequence[str]) -> list[AgentResult]:
         print(delay_table(results, plan.laws))
     print(f"\n{said}" if said else "")
     written = plan.folder / "compare.json"
-    written.write_text(json.dumps(record(plan, results, said, command), indent=2) + "\n")
+    write_json(written, record(plan, results, said, command))
     try:
         from delayzero.evaluation.compare.pictures import save_pictures
 
@@ -87,8 +84,7 @@ def check(plan: Plan) -> None:
         raise UsageError("a comparison needs at least one agent and one seed")
     for run in plan.runs():
         config = plan.config(run.agent, run.seed)
-        if run.result.exists():  # training checks the others
-            _check_same(run, config)
+        run.folder.finished(config)  # refuses different settings; training checks unfinished runs
     env = make_training_env(replace(config, envs=1))
     env.close()
     _check_agents(plan, Spaces.of(env))
@@ -108,21 +104,6 @@ def _check_agents(plan: Plan, spaces: Spaces) -> None:
         raise UsageError(next(iter(refused.values())) + hint)
 
 
-def _check_same(run: Run, config: TrainConfig) -> None:
-    """Refuse a finished run that had other settings."""
-    before = RunFolder(run.folder).config()
-    other = [
-        f"{name} {getattr(before, name)} (now {value})"
-        for name, value in vars(config).items()
-        if name not in FREE_FIELDS and getattr(before, name) != value
-    ]
-    if other:
-        raise UsageError(
-            f"{run.folder} holds a finished run with other settings: {', '.join(other)}; type "
-            "another --folder, or the same settings"
-        )
-
-
 def record(
     plan: Plan, results: Sequence[AgentResult], said: str, command: Sequence[str]
 ) -> dict[str, Any]:
@@ -138,7 +119,7 @@ def record(
             run.name: {
                 "command": typed(run.words),
                 **runs[run.name],
-                "by_delay": read_scores(run.by_delay, plan.law_episodes),
+                "by_delay": read_scores(run.folder.by_delay, plan.law_episodes),
             }
             for run in plan.runs()
         },
@@ -151,7 +132,7 @@ def _train(plan: Plan, jobs: int, variables: dict[str, str]) -> None:
     commands = [
         Command(run.name, ("delayzero", *run.words), plan.folder / "logs" / f"{run.name}.txt")
         for run in runs
-        if not run.result.exists()
+        if not run.folder.result.exists()
     ]
 
     def done() -> int:
@@ -163,7 +144,7 @@ def _train(plan: Plan, jobs: int, variables: dict[str, str]) -> None:
 def _evaluate(plan: Plan, jobs: int, variables: dict[str, str]) -> None:
     commands, parts = [], []
     for agent in plan.agents:
-        laws, runs = plan.laws_of(agent), [plan.run(agent, seed) for seed in plan.seeds]
+        laws, runs = plan.laws_of(agent), plan.runs_of(agent)
         parts += [(run, laws) for run in runs]
         if any(_missing(plan, run, laws) for run in runs):
             words = words_for(runs, laws, plan.law_episodes)
@@ -178,7 +159,7 @@ def _evaluate(plan: Plan, jobs: int, variables: dict[str, str]) -> None:
 
 
 def _missing(plan: Plan, run: Run, laws: Sequence[str]) -> int:
-    found = read_scores(run.by_delay, plan.law_episodes)
+    found = read_scores(run.folder.by_delay, plan.law_episodes)
     return sum(law not in found for law in laws)
 
 
@@ -206,14 +187,10 @@ def _run(
 
 
 def interactions_made(run: Run) -> int:
-    """How far a run has come, by what it has written."""
-    if run.result.exists():
+    """The interactions of a run so far, according to the files in its folder."""
+    if run.folder.result.exists():
         return int(read_result(run)["interactions"])
-    if not run.metrics.exists():
+    if not run.folder.metrics.exists():
         return 0
-    with run.metrics.open("rb") as metrics:
-        metrics.seek(max(0, run.metrics.stat().st_size - _TAIL))
-        lines = metrics.read().split(b"\n")[
-            :-1
-        ]  # what follows the last end of line is half written
-    return int(json.loads(lines[-1])["interactions"]) if lines else 0
+    last = last_line(run.folder.metrics, f"delete {run.folder.path} to train the run again")
+    return 0 if last is None else int(last["interactions"])

@@ -9,6 +9,7 @@ from delayzero.arguments import UsageError
 from delayzero.envs.atari import rom, title
 from delayzero.files import file_name, read_json, read_lines, write_json
 from delayzero.runs.curves import read_curve
+from delayzero.runs.paths import RunPaths
 from delayzero.runs.run_folder import FREE_FIELDS
 
 KEYS = (
@@ -28,18 +29,20 @@ def record_of(run: Path) -> dict[str, Any]:
     Raises:
         UsageError: The folder holds no finished run, or a damaged one.
     """
-    for name in ("result.json", "config.json", "starts.jsonl"):
-        if not (run / name).exists():
-            raise UsageError(f"{run} holds no finished run: there is no {name}")
-    result = read_json(run / "result.json", "train again to write it", ("env", "scores"))
-    config = read_json(run / "config.json", "put it back", ("env",))
+    files = RunPaths(run)
+    for path in (files.result, files.settings, files.starts):
+        if not path.exists():
+            raise UsageError(f"{run} holds no finished run: {path.name} is missing")
+    remedy = "delete it, and type the run's command to evaluate it again"
+    result = read_json(files.result, remedy, ("env", "scores"))
+    config = read_json(files.settings, "restore a copy", ("env",))
     spent = dict(result["seconds"])
     on_the_way = spent.pop("evaluating", 0.0)
-    curve = read_curve(run / "metrics.jsonl", run.name)
+    curve = read_curve(run)
     versions = result["versions"]
     starts = [
         {"command": start["command"], **{name: start["versions"][name] for name in MADE_BY}}
-        for start in read_lines(run / "starts.jsonl", "put it back")
+        for start in read_lines(files.starts, "restore a copy")
     ]
     return {
         "game": _game(result["env"]),

@@ -112,7 +112,7 @@ def test_a_comparison_and_going_on_with_it(started, tmp_path, capsys):
 
     capsys.readouterr()
     told = fails(capsys, *words, "--interactions", "300")
-    assert "here/oblivious-seed0 holds a finished run with other settings" in told
+    assert "here/oblivious-seed0 holds a run with different settings" in told
     assert "interactions 156 (now 300)" in told
 
 
@@ -172,13 +172,13 @@ def test_prediction_errors_are_means_over_seeds(tmp_path):
     plan = Plan(tmp_path, agents=("dez",), seeds=(0, 1))
     for seed in plan.seeds:
         made = plan.run("dez", seed)
-        made.folder.mkdir()
-        made.metrics.write_text("")
+        made.folder.path.mkdir()
+        made.folder.metrics.write_text("")
         prediction = {"horizon": [1, 2], "latent_error": [seed, 4 * seed]}
         prediction |= {"value_error": [[None, 1.0], [None, None]][seed]}
         result = {"interactions": 9, "score": 1.0, "scores": [1.0, 2.0], "prediction": prediction}
         result |= {"train_seconds": 10.0 + seed, "seconds": {"evaluating": 2.0}}
-        made.result.write_text(json.dumps(result))
+        made.folder.result.write_text(json.dumps(result))
     found = read_agent(plan, "dez")
     assert found.prediction == {
         "horizon": [1, 2],
@@ -191,10 +191,10 @@ def test_prediction_errors_are_means_over_seeds(tmp_path):
 def test_how_far_a_run_has_come(tmp_path):
     made = Plan(tmp_path).run("dez", 0)
     assert run.interactions_made(made) == 0
-    made.folder.mkdir()
-    made.metrics.write_text('{"interactions": 5}\n{"interactions": 7}\n{"interac')
+    made.folder.path.mkdir()
+    made.folder.metrics.write_text('{"interactions": 5}\n{"interactions": 7}\n{"interac')
     assert run.interactions_made(made) == 7
-    made.result.write_text('{"interactions": 12}')
+    made.folder.result.write_text('{"interactions": 12}')
     assert run.interactions_made(made) == 12
 
 
@@ -207,7 +207,7 @@ def test_runs_that_are_run(tmp_path, monkeypatch, capsys):
     look = run.interactions_made
 
     def interrupt(made):
-        if made.name == "random-seed0" and made.folder.exists():
+        if made.name == "random-seed0" and made.folder.path.exists():
             monkeypatch.setattr(run, "interactions_made", look)
             raise KeyboardInterrupt
         return look(made)
