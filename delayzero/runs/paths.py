@@ -11,6 +11,8 @@ class RunPaths:
     Attributes:
         path: The run's folder.
         settings: The run's configuration, as JSON.
+        spaces: The observation and action spaces of the run's environment, as JSON; folders of
+            older runs have no such file.
         starts: One JSON line for each start or resumption: time, command, versions.
         checkpoints: The folder of checkpoints.
         metrics: One JSON line for each time metrics were logged.
@@ -23,6 +25,7 @@ class RunPaths:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.settings = path / "config.json"
+        self.spaces = path / "spaces.json"
         self.starts = path / "starts.jsonl"
         self.checkpoints = path / "checkpoints"
         self.metrics = path / "metrics.jsonl"

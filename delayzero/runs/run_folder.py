@@ -111,6 +111,24 @@ class RunFolder(RunPaths):
                 f"(its commit is in {self.starts}), or {remedy}"
             ) from None
 
+    def save_spaces(self, values: dict[str, Any]) -> None:
+        """Store the spaces of the run's environment.
+
+        Args:
+            values: The spaces in plain JSON types.
+        """
+        write_json(self.spaces, values)
+
+    def load_spaces(self) -> dict[str, Any] | None:
+        """Read what :meth:`save_spaces` stored; None if the folder has no such file.
+
+        Raises:
+            UsageError: The file is damaged.
+        """
+        if not self.spaces.exists():
+            return None
+        return read_json(self.spaces, "delete it, and type the same command")
+
     def _has_begun(self) -> bool:
         """Whether there is something to go on with."""
         made = self.checkpoints.glob("*") if self.checkpoints.exists() else ()

@@ -244,6 +244,24 @@ def test_settings_that_cannot_be_are_one_line(tmp_path):
             RunFolder(tmp_path).config()
 
 
+def test_the_spaces_of_a_run(tmp_path):
+    folder = RunFolder(tmp_path)
+    assert folder.load_spaces() is None, "as in folders of older runs"
+    spaces = {"shape": [4, 84, 84], "dtype": "uint8", "num_actions": 6}
+    folder.save_spaces(spaces)
+    assert [path.name for path in tmp_path.iterdir()] == ["spaces.json"]
+    assert RunFolder(tmp_path).load_spaces() == spaces
+    folder.save_spaces({"shape": []})
+    assert folder.load_spaces() == {"shape": []}
+
+
+@pytest.mark.parametrize("text", DAMAGED, ids=["empty", "torn", "list", "zeros"])
+def test_damaged_spaces_are_one_line(text, tmp_path):
+    (tmp_path / "spaces.json").write_text(text)
+    with pytest.raises(UsageError, match=rf"{tmp_path}/spaces.json is damaged; delete it"):
+        RunFolder(tmp_path).load_spaces()
+
+
 def test_a_folder_without_a_run(tmp_path):
     with pytest.raises(UsageError, match="holds no run"):
         RunFolder(tmp_path / "nowhere").config()
