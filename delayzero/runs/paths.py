@@ -13,6 +13,7 @@ class RunPaths:
         settings: The run's configuration, as JSON.
         spaces: The observation and action spaces of the run's environment, as JSON; folders of
             older runs have no such file.
+        lock: Held by the process that trains the run.
         starts: One JSON line for each start or resumption: time, command, versions.
         checkpoints: The folder of checkpoints.
         metrics: One JSON line for each time metrics were logged.
@@ -26,6 +27,7 @@ class RunPaths:
         self.path = path
         self.settings = path / "config.json"
         self.spaces = path / "spaces.json"
+        self.lock = path / "lock"
         self.starts = path / "starts.jsonl"
         self.checkpoints = path / "checkpoints"
         self.metrics = path / "metrics.jsonl"

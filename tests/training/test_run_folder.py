@@ -27,7 +27,7 @@ PROMISED = {
 }
 
 
-def test_what_a_run_leaves(whole_run):
+def test_the_files_of_a_finished_run(whole_run):
     config = small(whole_run)
     assert RunFolder(whole_run).config() == config
     (start,) = starts_of(whole_run)
@@ -49,8 +49,8 @@ def test_what_a_run_leaves(whole_run):
     ("auto", "float32", "float32"),
     ("float32", "bfloat16", "float32"),
 ])  # fmt: skip
-def test_a_run_goes_on_in_the_data_type_that_it_began_with(asked, begun, then, tmp_path):
-    """Whatever the next machine would take for auto."""
+def test_a_resumed_run_keeps_its_data_type(asked, begun, then, tmp_path):
+    """Whatever data type the next machine would choose for auto."""
     config = small(tmp_path)
     config = replace(config, model=replace(config.model, dtype=asked))
     folder = RunFolder(tmp_path)
@@ -61,7 +61,7 @@ def test_a_run_goes_on_in_the_data_type_that_it_began_with(asked, begun, then, t
     given_up = {**start, "dtype": "float32" if begun == "bfloat16" else "bfloat16"}
     lines = [json.dumps(line) + "\n" for line in (given_up, {**start, "dtype": begun})]
     (tmp_path / "starts.jsonl").write_text("".join(lines))
-    assert folder.as_begun(config) == config, "there is nothing to go on with yet"
+    assert folder.as_begun(config) == config, "there is nothing to resume yet"
     (tmp_path / "checkpoints" / "3").mkdir(parents=True)
     assert folder.as_begun(config).model.dtype == then
     folder.close()
@@ -199,7 +199,7 @@ def test_two_processes_are_refused(tmp_path):
     )
     try:
         assert other.stdout.readline() == "open\n"
-        with pytest.raises(UsageError, match="a run is going on in"):
+        with pytest.raises(UsageError, match="another process is training in"):
             RunFolder(tmp_path).open(PlanningConfig(), ["mine"])
     finally:
         other.communicate(timeout=30)
@@ -210,7 +210,7 @@ def test_two_processes_are_refused(tmp_path):
 def test_a_folder_that_is_a_file(tmp_path):
     (tmp_path / "file").touch()
     for place in (tmp_path / "file", tmp_path / "file" / "run"):
-        with pytest.raises(UsageError, match=f"--folder {place} is, or lies in, a file"):
+        with pytest.raises(UsageError, match=f"--folder {place} is a file, or lies inside one"):
             RunFolder(place).open(PlanningConfig(), ["delayzero"])
 
 
@@ -229,17 +229,18 @@ def test_damaged_settings_and_results_are_one_line(text, tmp_path, capsys):
     assert "result.json is damaged; delete it" in capsys.readouterr().err
     (tmp_path / "result.json").write_text("{}")
     (tmp_path / "config.json").write_text(text)
-    with pytest.raises(UsageError, match=r"config.json is damaged; put back a copy"):
+    with pytest.raises(UsageError, match=r"config.json is damaged; restore a copy"):
         RunFolder(tmp_path).finished(config)
     assert main(["evaluate", str(tmp_path)]) == 2
-    assert "config.json is damaged; put back a copy" in capsys.readouterr().err
+    assert "config.json is damaged; restore a copy" in capsys.readouterr().err
 
 
 def test_settings_that_cannot_be_are_one_line(tmp_path):
     for values in ({"envs": 0}, {"envs": "four"}):
         (tmp_path / "config.json").write_text(json.dumps(values))
         with pytest.raises(
-            UsageError, match=r"config.json: .*; if another version .*, or put back a copy"
+            UsageError,
+            match=r"config.json: .*; if another version .*, restore a copy, or train in another",
         ):
             RunFolder(tmp_path).config()
 
