@@ -1,4 +1,4 @@
-"""``delayzero curves``: the scores of runs by interactions, as a picture."""
+"""``delayzero curves``: draws the scores of runs by interactions."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 
 
 class Curve(NamedTuple):
-    """The scores of a run, as pairs of interactions and score."""
+    """The learning curve of a run: pairs of interactions and score."""
 
     name: str
     selfplay: list[tuple[int, float]]
-    """Means over recent episodes of self-play, with its noise."""
+    """Mean scores of recent self-play episodes, which have exploration noise."""
     evaluations: list[tuple[int, float]]
-    """Means over the episodes of evaluations, without noise."""
+    """Mean scores of evaluations, which have no exploration noise."""
 
 
 def read_curve(run: Path) -> Curve:
@@ -51,7 +51,7 @@ def read_curve(run: Path) -> Curve:
 
 
 def draw(curves: Sequence[Curve], title: str) -> Figure:
-    """Draw curves: dots are evaluations, thin lines self-play."""
+    """Draw curves: evaluations as dots, self-play as thin lines."""
     figure = new_figure(7, 4)
     axes = figure.add_subplot()
     for i, curve in enumerate(curves):
@@ -64,7 +64,7 @@ def draw(curves: Sequence[Curve], title: str) -> Figure:
             )
         elif curve.selfplay:
             axes.plot([], [], color=colour, lw=0.8, label=f"{curve.name} (self-play)")
-    note = "dots: evaluations without noise; thin lines: self-play"
+    note = "dots: evaluations; thin lines: self-play, with noise"
     axes.set_xlabel(f"interactions        ({note})", color=GREY, loc="left")
     axes.set_ylabel("score", color=GREY)
     axes.set_title(title, loc="left", color=INK)
@@ -76,11 +76,17 @@ def draw(curves: Sequence[Curve], title: str) -> Figure:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Draw the curves of runs."""
-    parser = Parser(prog="delayzero curves", description="Draw the scores of runs.")
-    parser.add_argument("runs", type=Path, nargs="+", help="folders of runs")
-    parser.add_argument("--save", type=Path, default=Path("curves.png"), help="(curves.png)")
-    parser.add_argument("--title", default="", help="above the picture")
+    """Run ``delayzero curves``."""
+    parser = Parser(
+        prog="delayzero curves",
+        description="Draw the learning curves of runs, finished or in progress: their scores in "
+        "evaluations and in self-play by interactions.",
+    )
+    parser.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="folder of a run")
+    parser.add_argument(
+        "--save", type=Path, default=Path("curves.png"), help="picture file (default: curves.png)"
+    )
+    parser.add_argument("--title", default="", help="title of the picture (default: none)")
     options = parser.parse_args(arguments)
     draw([read_curve(run) for run in options.runs], options.title).savefig(options.save, dpi=150)
     print(options.save)

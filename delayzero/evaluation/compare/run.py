@@ -1,4 +1,4 @@
-"""Carries out a comparison: trains, evaluates, prints, draws, writes everything down."""
+"""Runs a comparison: trains, evaluates, prints tables, draws pictures, stores the results."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from delayzero.evaluation.compare.mps import shared_gpu
 from delayzero.evaluation.compare.plan import Plan, Run, typed
 from delayzero.evaluation.compare.processes import Command, environment, run_side_by_side
 from delayzero.evaluation.compare.results import AgentResult, read_agent, read_result
-from delayzero.evaluation.compare.tables import delay_table, outcome, table
+from delayzero.evaluation.compare.tables import EXPLANATION, delay_table, outcome, table
 from delayzero.extras import MissingExtraError
 from delayzero.files import last_line, write_json
 from delayzero.playing.environments import make_training_env
@@ -27,15 +27,15 @@ from delayzero.spaces import Spaces
 
 
 def compare(plan: Plan, jobs: int, command: Sequence[str]) -> list[AgentResult]:
-    """Do what is left of a comparison, and show what came of it.
+    """Do the missing parts of a comparison, then print, draw and store its results.
 
     Args:
-        plan: What to compare.
-        jobs: Processes side by side.
-        command: What was typed, for the record.
+        plan: The comparison.
+        jobs: How many processes run at the same time.
+        command: The command that was typed, for the record.
 
     Raises:
-        UsageError: A run cannot be, or has failed.
+        UsageError: The plan is invalid, or a run failed.
     """
     jax.config.update("jax_platforms", "cpu")  # the GPU and its memory are for the runs
     check(plan)
@@ -45,20 +45,9 @@ def compare(plan: Plan, jobs: int, command: Sequence[str]) -> list[AgentResult]:
         _train(plan, jobs, variables)
         _evaluate(plan, jobs, variables)
     results = [read_agent(plan, agent) for agent in plan.agents]
-    config = plan.config(plan.agents[0], plan.seeds[0])
-    said = outcome(results)
-    print(
-        f"{config.env} under {plan.delay}: {config.interactions} interactions, "
-        f"{len(plan.seeds)} seeds, {config.final_episodes} episodes of each.\n"
-        "IQM: mean of the middle half of all scores; seconds: of training, mean over seeds.\n"
-    )
-    print(table(results))
-    if plan.laws:
-        print("\nThe same weights under other delays, IQM:\n")
-        print(delay_table(results, plan.laws))
-    print(f"\n{said}" if said else "")
-    written = plan.folder / "compare.json"
-    write_json(written, record(plan, results, said, command))
+    _print_tables(plan, results)
+    stored = plan.folder / "compare.json"
+    write_json(stored, record(plan, results, command))
     try:
         from delayzero.evaluation.compare.pictures import save_pictures
 
@@ -66,16 +55,35 @@ def compare(plan: Plan, jobs: int, command: Sequence[str]) -> list[AgentResult]:
         print("\nPictures:", *pictures, sep="\n  ")
     except MissingExtraError as error:
         print(f"\nNo pictures: {error}")
-    print(f"Everything: {written}")
+    print(f"All results: {stored}")
     return results
 
 
+def _print_tables(plan: Plan, results: Sequence[AgentResult]) -> None:
+    config = plan.config(plan.agents[0], plan.seeds[0])
+    print(
+        f"{config.env} under {plan.delay}. Seeds per agent: {len(plan.seeds)}. "
+        f"Per seed: {config.interactions} interactions, {config.final_episodes} final episodes.\n"
+        f"{EXPLANATION}\n"
+    )
+    print(table(results))
+    if plan.laws:
+        print(
+            "\nIQM of the same weights under other delays, "
+            f"{plan.law_episodes} episodes per seed; -: not evaluated\n"
+        )
+        print(delay_table(results, plan.laws))
+    sentences = outcome(results)
+    print(f"\n{sentences}" if sentences else "")
+
+
 def check(plan: Plan) -> None:
-    """Refuse what cannot be before anything is begun.
+    """Check that a comparison can run, before it starts anything.
 
     Raises:
-        UsageError: A setting or the environment cannot be, or an agent cannot learn in it.
-        DelayError: There is no such law.
+        UsageError: A setting or the environment is invalid, an agent cannot learn in the
+            environment, or a finished run has different settings.
+        DelayError: A delay law is unknown or invalid.
     """
     parse(plan.delay)
     for law in plan.laws:
@@ -91,7 +99,7 @@ def check(plan: Plan) -> None:
 
 
 def _check_agents(plan: Plan, spaces: Spaces) -> None:
-    """Refuse agents that cannot learn in this environment."""
+    """Check that every agent can learn in an environment with these spaces."""
     refused: dict[AgentName, str] = {}
     for agent in plan.agents:
         try:
@@ -104,21 +112,18 @@ def _check_agents(plan: Plan, spaces: Spaces) -> None:
         raise UsageError(next(iter(refused.values())) + hint)
 
 
-def record(
-    plan: Plan, results: Sequence[AgentResult], said: str, command: Sequence[str]
-) -> dict[str, Any]:
-    """Everything about a comparison: what was asked for, how, with what, and what came of it."""
-    runs = {run.name: read_result(run) for run in plan.runs()}
+def record(plan: Plan, results: Sequence[AgentResult], command: Sequence[str]) -> dict[str, Any]:
+    """The contents of ``compare.json``: plan, commit, commands, versions, scores and figures."""
     return {
         "command": " ".join(command),
         "commit": commit(),
         "plan": {**asdict(plan), "folder": str(plan.folder)},
-        "outcome": said.split("\n"),
+        "outcome": outcome(results).split("\n"),
         "agents": {result.agent: asdict(result) for result in results},
         "runs": {
             run.name: {
                 "command": typed(run.words),
-                **runs[run.name],
+                **read_result(run),
                 "by_delay": read_scores(run.folder.by_delay, plan.law_episodes),
             }
             for run in plan.runs()
@@ -127,6 +132,7 @@ def record(
 
 
 def _train(plan: Plan, jobs: int, variables: dict[str, str]) -> None:
+    """Train the runs that have not finished."""
     runs = plan.runs()
     total = {run.name: plan.config(run.agent, run.seed).interactions for run in runs}
     commands = [
@@ -142,6 +148,7 @@ def _train(plan: Plan, jobs: int, variables: dict[str, str]) -> None:
 
 
 def _evaluate(plan: Plan, jobs: int, variables: dict[str, str]) -> None:
+    """Evaluate the runs under the plan's other laws, one process per agent."""
     commands, parts = [], []
     for agent in plan.agents:
         laws, runs = plan.laws_of(agent), plan.runs_of(agent)
@@ -159,8 +166,9 @@ def _evaluate(plan: Plan, jobs: int, variables: dict[str, str]) -> None:
 
 
 def _missing(plan: Plan, run: Run, laws: Sequence[str]) -> int:
-    found = read_scores(run.folder.by_delay, plan.law_episodes)
-    return sum(law not in found for law in laws)
+    """The number of laws under which a run has not been evaluated."""
+    scores = read_scores(run.folder.by_delay, plan.law_episodes)
+    return sum(law not in scores for law in laws)
 
 
 def _run(
@@ -171,7 +179,7 @@ def _run(
     total: int,
     done: Callable[[], int],
 ) -> None:
-    """Run commands with a bar of what is done."""
+    """Run commands with a progress bar."""
     if not commands:
         return
     with progress(what, total) as advance:

@@ -73,7 +73,7 @@ def fails(capsys, *words):
     return capsys.readouterr().err.strip()
 
 
-def test_a_comparison_and_going_on_with_it(started, tmp_path, capsys):
+def test_a_comparison_and_resuming_it(started, tmp_path, capsys):
     words = [*WORDS, "--evaluate-delays", "constant:0", "constant:3", "--delay-episodes", "3"]
     assert main(["compare", *words]) == 0
     shown = capsys.readouterr()
@@ -81,7 +81,11 @@ def test_a_comparison_and_going_on_with_it(started, tmp_path, capsys):
         *("oblivious-seed0", "random-seed0", "oblivious-seed1", "random-seed1"),
         *("oblivious", "random"),
     ]
-    assert "CartPole-v1 under walk:2: 156 interactions, 2 seeds, 4 episodes" in shown.out
+    assert (
+        "CartPole-v1 under walk:2. Seeds per agent: 2. Per seed: 156 interactions, 4" in shown.out
+    )
+    assert "\noblivious" in shown.out
+    assert "under other delays, 3 episodes per seed" in shown.out
     assert "other delays: 8/8" in shown.err
     folder = tmp_path / "here"
     everything = json.loads((folder / "compare.json").read_text())
@@ -179,13 +183,13 @@ def test_prediction_errors_are_means_over_seeds(tmp_path):
         result = {"interactions": 9, "score": 1.0, "scores": [1.0, 2.0], "prediction": prediction}
         result |= {"train_seconds": 10.0 + seed, "seconds": {"evaluating": 2.0}}
         made.folder.result.write_text(json.dumps(result))
-    found = read_agent(plan, "dez")
-    assert found.prediction == {
+    result = read_agent(plan, "dez")
+    assert result.prediction == {
         "horizon": [1, 2],
         "latent_error": [0.5, 2.0],
         "value_error": [None, 1.0],
     }
-    assert found.seconds == 8.5
+    assert result.seconds == 8.5
 
 
 def test_how_far_a_run_has_come(tmp_path):
