@@ -207,7 +207,7 @@ def test_runs_with_other_settings_are_kept_apart(tmp_path, capsys):
     ([("0123456789", "A"), ("abcdefabcd", "A"), ("abcdefabcd", "A")], "0123456, then abcdefa"),
     ([("0123456789", "A"), ("0123456789", "B")], "0123456 (A), then 0123456 (B)"),
 ])  # fmt: skip
-def test_what_a_run_was_made_by_is_said(made_by, shown, tmp_path):
+def test_the_commits_and_devices_of_a_run_are_shown(made_by, shown, tmp_path):
     run = finished_run(tmp_path / "run", made_by=made_by)
     assert main(["results", "add", str(run), "--folder", str(tmp_path / "records")]) == 0
     records = read_records(tmp_path / "records")
@@ -229,7 +229,7 @@ def test_games_have_the_names_of_the_tables(tmp_path):
     (["add", "nowhere"], "holds no finished run"),
     (["table", "nowhere"], "type: delayzero results add RUN"),
 ])  # fmt: skip
-def test_what_is_not_there_is_said(words, message, tmp_path, monkeypatch, capsys):
+def test_missing_runs_and_records_are_errors(words, message, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["results", *words]) == 2
     assert message in capsys.readouterr().err

@@ -235,7 +235,7 @@ def test_damaged_settings_and_results_are_one_line(text, tmp_path, capsys):
     assert "config.json is damaged; restore a copy" in capsys.readouterr().err
 
 
-def test_settings_that_cannot_be_are_one_line(tmp_path):
+def test_invalid_settings_are_one_line(tmp_path):
     for values in ({"envs": 0}, {"envs": "four"}):
         (tmp_path / "config.json").write_text(json.dumps(values))
         with pytest.raises(

@@ -42,7 +42,7 @@ def test_scores_are_those_of_the_evaluator(trained):
     assert read_scores(place, 3) == {}
 
 
-def test_what_is_there_is_not_played_again(tmp_path, monkeypatch):
+def test_stored_scores_are_not_played_again(tmp_path, monkeypatch):
     """A law and a run at a time."""
     runs = [Plan(tmp_path).run("dez", seed) for seed in (0, 1)]
     for run in runs:

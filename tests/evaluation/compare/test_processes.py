@@ -39,9 +39,9 @@ def test_a_failure_stops_no_other_command_and_is_reported(program):
     good = make("good", "print('done')")
     with pytest.raises(
         UsageError, match=r"1 of 2 .* bad; the log of the first ends: no such thing \("
-    ) as told:
+    ) as error:
         run_side_by_side([bad, good], 1, variables, lambda names: None)
-    assert str(bad.log) in str(told.value)
+    assert str(bad.log) in str(error.value)
     assert good.log.read_text() == "done\n"
 
 
