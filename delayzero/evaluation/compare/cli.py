@@ -41,6 +41,23 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
+def add_folder_and_jobs(parser: Parser, folder: Path) -> None:
+    """Add the options ``--folder`` (with its default) and ``--jobs``."""
+    parser.add_argument(
+        "--folder",
+        type=Path,
+        default=folder,
+        help=f"folder for the runs and results (default: {folder})",
+    )
+    parser.add_argument(
+        "--jobs",
+        type=whole(1),
+        metavar="N",
+        default=2,
+        help="processes that run at the same time (default: 2)",
+    )
+
+
 def _parser() -> Parser:
     usual = Plan(Path("compare"))
     parser = Parser(prog="delayzero compare", description=ABOUT)
@@ -73,19 +90,7 @@ def _parser() -> Parser:
         default=list(usual.presets),
         help=f"presets of every run, applied in order (default: {' '.join(usual.presets)})",
     )
-    parser.add_argument(
-        "--jobs",
-        type=whole(1),
-        metavar="N",
-        default=2,
-        help="processes that run at the same time (default: 2)",
-    )
-    parser.add_argument(
-        "--folder",
-        type=Path,
-        default=usual.folder,
-        help=f"folder for the runs and results (default: {usual.folder})",
-    )
+    add_folder_and_jobs(parser, usual.folder)
     parser.add_argument(
         "--evaluate-delays",
         nargs="*",

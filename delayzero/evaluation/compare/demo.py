@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from delayzero.arguments import Parser, whole
+from delayzero.arguments import Parser
+from delayzero.evaluation.compare.cli import add_folder_and_jobs
 from delayzero.evaluation.compare.plan import Plan
 from delayzero.evaluation.compare.run import compare
 from delayzero.runs.run_folder import command_line
@@ -33,19 +34,7 @@ def plan_in(folder: Path) -> Plan:
 def main(arguments: Sequence[str]) -> int:
     """Run ``delayzero demo``."""
     parser = Parser(prog="delayzero demo", description=ABOUT)
-    parser.add_argument(
-        "--folder",
-        type=Path,
-        default=Path("demo"),
-        help="folder for the runs and results (default: demo)",
-    )
-    parser.add_argument(
-        "--jobs",
-        type=whole(1),
-        metavar="N",
-        default=2,
-        help="processes that run at the same time (default: 2)",
-    )
+    add_folder_and_jobs(parser, Path("demo"))
     options = parser.parse_args(arguments)
     compare(plan_in(options.folder), options.jobs, command_line())
     return 0
