@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, and what to say of those that are not whole."""
+"""Writing files atomically, and reading them with messages that say how to mend damage."""
 
 from __future__ import annotations
 
@@ -14,14 +14,17 @@ import numpy as np
 
 from delayzero.arguments import UsageError
 
+LONGEST_LINE = 1 << 16
+"""Bytes: no line that :func:`last_line` reads is longer."""
+
 
 def file_name(*words: str) -> str:
-    """A name made of words, without characters that mean something in paths or shells."""
+    """Join words into a name without characters that are special in paths or shells."""
     return re.sub(r"[^\w.=-]+", "-", "-".join(words))
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write a file at once: whoever reads it, even after a crash, has the old or the new."""
+    """Write a file atomically: readers see the old or the new text, even after a crash."""
     unfinished = path.with_name(f".{path.name}.unfinished")
     with unfinished.open("w") as file:
         file.write(text)
@@ -31,20 +34,20 @@ def write_whole(path: Path, text: str) -> None:
 
 
 def write_json(path: Path, values: Any) -> None:
-    """Write a JSON file at once."""
+    """Write a JSON file atomically."""
     write_whole(path, json.dumps(values, indent=2) + "\n")
 
 
 def read_json(path: Path, remedy: str, keys: Iterable[str] = ()) -> dict[str, Any]:
-    """The object in a JSON file.
+    """Read the object in a JSON file.
 
     Args:
         path: The file.
-        remedy: What to do if it is damaged, for the message.
-        keys: What it must have.
+        remedy: How to mend a damaged file, for the message.
+        keys: Keys that the object must have.
 
     Raises:
-        UsageError: It is damaged.
+        UsageError: The file holds no JSON object, or one without these keys.
     """
     try:
         values = json.loads(path.read_text())
@@ -56,20 +59,52 @@ def read_json(path: Path, remedy: str, keys: Iterable[str] = ()) -> dict[str, An
 
 
 def read_lines(path: Path, remedy: str) -> list[dict[str, Any]]:
-    """The objects in a file of JSON lines; a last line that is still being written is left out.
+    """Read the objects in a file of JSON lines, except a last line that is still being written.
+
+    Args:
+        path: The file.
+        remedy: How to mend a damaged file, for the message.
 
     Raises:
-        UsageError: Another line is damaged.
+        UsageError: A complete line is not JSON.
     """
-    *whole, _ = path.read_text(errors="replace").split("\n")
+    *complete, _ = path.read_text(errors="replace").split("\n")
+    return [_parsed(line, path, remedy) for line in complete]
+
+
+def last_line(path: Path, remedy: str) -> dict[str, Any] | None:
+    """Read the last complete object in a file of JSON lines, without reading the whole file.
+
+    Args:
+        path: The file; its lines have at most ``LONGEST_LINE`` bytes.
+        remedy: How to mend a damaged file, for the message.
+
+    Returns:
+        None if no line is complete.
+
+    Raises:
+        UsageError: The line is not JSON.
+    """
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - 2 * LONGEST_LINE))  # the last line may be half written
+        *complete, _ = file.read().decode(errors="replace").split("\n")
+    return _parsed(complete[-1], path, remedy) if complete else None
+
+
+def _parsed(line: str, path: Path, remedy: str) -> dict[str, Any]:
     try:
-        return [json.loads(line) for line in whole]
+        values: dict[str, Any] = json.loads(line)
     except ValueError:
         raise UsageError(f"{path} is damaged; {remedy}") from None
+    return values
 
 
 def plain(value: Any) -> Any:
-    """Numbers and lists of numbers that JSON knows."""
+    """Convert numbers, arrays and lists of them to what JSON can hold.
+
+    Numbers that are not finite become text, such as ``"nan"``.
+    """
     if isinstance(value, (str, bool)) or value is None:
         return value
     array = np.asarray(value)

@@ -1,4 +1,4 @@
-"""What the pictures of agents share: a colour for each, dressed axes, curves of foresight."""
+"""Parts that pictures of agents share: colours, styled axes, curves of prediction quality."""
 
 from __future__ import annotations
 
@@ -21,20 +21,28 @@ COLOURS = {
     "undelayed": INK,
     "random": GREY,
 }
-"""Of each agent, in every picture."""
+"""The colour of each agent in every picture."""
+HORIZON_LABEL = "steps ahead (dashed: state not rolled forward)"
 
 
 def draw_prediction(axes: Axes, agent: str, prediction: Mapping[str, Any], name: str) -> None:
-    """A figure of the rolled state by horizon, and dashed that of the state left as it was."""
+    """Draw a measure of the predicted state by horizon; dashed, of the state not rolled forward.
+
+    Args:
+        axes: The panel.
+        agent: The agent's name.
+        prediction: Curves by name, each with one entry per horizon; None where not measured.
+        name: The measure, such as ``policy_agreement``.
+    """
     names, colour = ("horizon", name, f"stale_{name}"), COLOURS[agent]
-    # What was not measured becomes NaN, and so a gap.
-    ahead, rolled, stale = (np.array(prediction[one], np.float64) for one in names)
-    axes.plot(ahead, rolled, "o-", color=colour, markersize=4, label=agent)
-    axes.plot(ahead, stale, "--", color=colour, linewidth=1, alpha=0.6)
+    # None becomes NaN, which is drawn as a gap.
+    horizon, rolled, stale = (np.array(prediction[one], np.float64) for one in names)
+    axes.plot(horizon, rolled, "o-", color=colour, markersize=4, label=agent)
+    axes.plot(horizon, stale, "--", color=colour, linewidth=1, alpha=0.6)
 
 
 def dress(axes: Axes, title: str, below: str, beside: str) -> None:
-    """Title, labels and few lines; from zero where nothing is below it."""
+    """Add a title and labels, remove the frame; start at zero unless values are below it."""
     if axes.dataLim.y0 >= 0:
         axes.set_ylim(bottom=0)
     axes.set_title(title, loc="left", color=INK, weight="bold", size=11)
@@ -46,5 +54,5 @@ def dress(axes: Axes, title: str, below: str, beside: str) -> None:
 
 
 def legend_beside(axes: Axes) -> None:
-    """A legend on the right of a panel."""
+    """Add a legend on the right of a panel."""
     axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1.01, 0.5), labelcolor=INK)

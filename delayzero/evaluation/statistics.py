@@ -1,4 +1,4 @@
-"""Scores of several seeds as one figure with an interval: interquartile mean, bootstrap."""
+"""The interquartile mean of scores from several seeds, with a bootstrap interval."""
 
 from __future__ import annotations
 
@@ -8,25 +8,26 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 Statistic = Callable[[ArrayLike], float]
-"""One figure from scores of shape ``[N]``."""
+"""Maps scores ``[N]`` to one number."""
 
 
 def iqm(scores: ArrayLike) -> float:
     """The interquartile mean: the mean of the middle half of all scores.
 
-    Exactly a quarter of the weight is cut off at each end, for any number of scores: those at the
-    two borders count in part. For multiples of four this is ``scipy.stats.trim_mean(scores,
-    0.25)``, which cuts off whole scores only, so less than a quarter otherwise.
+    Exactly a quarter of the weight is trimmed at each end: if N is not a multiple of four, the two
+    scores at the borders count in part. For multiples of four the result equals
+    ``scipy.stats.trim_mean(scores, 0.25)``, which trims only whole scores and so trims less than a
+    quarter otherwise.
 
     Args:
-        scores: Those of all episodes of all seeds, ``[N]``.
+        scores: The scores of all episodes of all seeds, ``[N]``.
 
     Raises:
-        ValueError: There are none.
+        ValueError: There are no scores.
     """
     ordered = np.sort(np.asarray(scores, np.float64).ravel())
     if len(ordered) == 0:
-        raise ValueError("iqm of no scores; it needs at least one")
+        raise ValueError("the IQM needs at least one score, got none")
     place = np.arange(len(ordered))
     low, high = 0.25 * len(ordered), 0.75 * len(ordered)
     weights = np.clip(np.minimum(place + 1, high) - np.maximum(place, low), 0, None)
@@ -41,25 +42,29 @@ def bootstrap_interval(
     resamples: int = 2000,
     seed: int = 0,
 ) -> tuple[float, float]:
-    """The percentile interval of a statistic by a bootstrap on two levels.
+    """The percentile interval of a statistic, by a two-level bootstrap.
 
-    Seeds are drawn with replacement, and the episodes of each drawn seed too: episodes of a seed
-    share its weights, so drawing episodes alone would make the interval too narrow. With few seeds
-    it still is (``benchmarks/intervals.py``); where there is only one, it tells nothing of others.
+    Each resample draws seeds with replacement, then episodes of each drawn seed with replacement.
+    Episodes of a seed share its weights, so drawing only episodes would make the interval too
+    narrow. With few seeds the interval is still too narrow (``benchmarks/intervals.py``); with one
+    seed it says nothing about other seeds.
 
     Args:
         scores_by_seed: The scores of each seed's episodes, each ``[episodes]``.
-        statistic: Of all scores together.
+        statistic: Applied to the scores of all seeds together.
         level: The share of resamples inside the interval.
-        resamples: How many.
-        seed: Of the draws.
+        resamples: The number of resamples.
+        seed: The seed of the draws.
+
+    Returns:
+        The lower and the upper end of the interval.
 
     Raises:
-        ValueError: There are no seeds, or one has no episodes.
+        ValueError: There are no seeds, or a seed has no episodes.
     """
     groups = [np.asarray(scores, np.float64) for scores in scores_by_seed]
     if not groups or any(len(group) == 0 for group in groups):
-        raise ValueError("a bootstrap needs at least one seed, and an episode of each")
+        raise ValueError("a bootstrap needs at least one seed, and at least one episode of each")
     rng = np.random.default_rng(seed)
     values = np.empty(resamples)
     for i in range(resamples):

@@ -1,4 +1,4 @@
-"""``delayzero curves``: the scores of runs by interactions, as a picture."""
+"""``delayzero curves``: draws the scores of runs by interactions."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from delayzero.arguments import Parser, UsageError
 from delayzero.delays.pictures import GREY, INK, new_figure
 from delayzero.files import read_json, read_lines
+from delayzero.runs.paths import RunPaths
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -17,39 +18,40 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 
 
 class Curve(NamedTuple):
-    """The scores of a run, as pairs of interactions and score."""
+    """The learning curve of a run: pairs of interactions and score."""
 
     name: str
     selfplay: list[tuple[int, float]]
-    """Means over recent episodes of self-play, with its noise."""
+    """Mean scores of recent self-play episodes, which have exploration noise."""
     evaluations: list[tuple[int, float]]
-    """Means over the episodes of evaluations, without noise."""
+    """Mean scores of evaluations, which have no exploration noise."""
 
 
-def read_curve(metrics: Path, name: str) -> Curve:
-    """The curve in a run's ``metrics.jsonl``, with the final result if it lies beside it.
+def read_curve(run: Path) -> Curve:
+    """Read the curve of a run from its metrics, and from its result if the run has finished.
 
     Raises:
-        UsageError: There is no such file, or it or the result is damaged.
+        UsageError: The folder has no metrics, or a file in it is damaged.
     """
-    if not metrics.exists():
-        raise UsageError(f"there is no {metrics}; name the folder of a run")
-    lines = read_lines(metrics, "leave out its run")
+    files = RunPaths(run)
+    if not files.metrics.exists():
+        raise UsageError(f"{files.metrics} does not exist; name the folder of a run")
+    lines = read_lines(files.metrics, "leave out its run")
 
     def scores(key: str) -> list[tuple[int, float]]:
-        """The last one, where several lines have as many interactions."""
+        """Pairs of interactions and score; of lines with equal interactions, the last."""
         return list({line["interactions"]: line[key] for line in lines if key in line}.items())
 
     evaluations = scores("evaluation/score")
-    result = metrics.parent / "result.json"
-    if result.exists():
-        end = read_json(result, "delete it, and train again to write it", ("interactions", "score"))
-        evaluations.append((end["interactions"], end["score"]))
-    return Curve(name, scores("selfplay/score"), evaluations)
+    if files.result.exists():
+        remedy = "delete it, and type the run's command to evaluate it again"
+        result = read_json(files.result, remedy, ("interactions", "score"))
+        evaluations.append((result["interactions"], result["score"]))
+    return Curve(run.name, scores("selfplay/score"), evaluations)
 
 
 def draw(curves: Sequence[Curve], title: str) -> Figure:
-    """Draw curves: dots are evaluations, thin lines self-play."""
+    """Draw curves: evaluations as dots, self-play as thin lines."""
     figure = new_figure(7, 4)
     axes = figure.add_subplot()
     for i, curve in enumerate(curves):
@@ -62,7 +64,7 @@ def draw(curves: Sequence[Curve], title: str) -> Figure:
             )
         elif curve.selfplay:
             axes.plot([], [], color=colour, lw=0.8, label=f"{curve.name} (self-play)")
-    note = "dots: evaluations without noise; thin lines: self-play"
+    note = "dots: evaluations; thin lines: self-play, with noise"
     axes.set_xlabel(f"interactions        ({note})", color=GREY, loc="left")
     axes.set_ylabel("score", color=GREY)
     axes.set_title(title, loc="left", color=INK)
@@ -74,13 +76,18 @@ def draw(curves: Sequence[Curve], title: str) -> Figure:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Draw the curves of runs."""
-    parser = Parser(prog="delayzero curves", description="Draw the scores of runs.")
-    parser.add_argument("runs", type=Path, nargs="+", help="folders of runs")
-    parser.add_argument("--save", type=Path, default=Path("curves.png"), help="(curves.png)")
-    parser.add_argument("--title", default="", help="above the picture")
+    """Run ``delayzero curves``."""
+    parser = Parser(
+        prog="delayzero curves",
+        description="Draw the learning curves of runs, finished or in progress: their scores in "
+        "evaluations and in self-play by interactions.",
+    )
+    parser.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="folder of a run")
+    parser.add_argument(
+        "--save", type=Path, default=Path("curves.png"), help="picture file (default: curves.png)"
+    )
+    parser.add_argument("--title", default="", help="title of the picture (default: none)")
     options = parser.parse_args(arguments)
-    curves = [read_curve(run / "metrics.jsonl", run.name) for run in options.runs]
-    draw(curves, options.title).savefig(options.save, dpi=150)
+    draw([read_curve(run) for run in options.runs], options.title).savefig(options.save, dpi=150)
     print(options.save)
     return 0

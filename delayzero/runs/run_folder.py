@@ -1,4 +1,4 @@
-"""The folder of a run: what was asked for, with what, and what came of it."""
+"""The folder of a run: its settings, the commands and versions that made it, its results."""
 
 from __future__ import annotations
 
@@ -21,55 +21,31 @@ from delayzero import __version__
 from delayzero.arguments import UsageError
 from delayzero.files import read_json, read_lines, write_json
 from delayzero.model.build import computed_in
+from delayzero.runs.paths import RunPaths
 from delayzero.settings import SearchingConfig, TrainConfig
 from delayzero.settings.stored import from_json
 
 PACKAGES = ("numpy", "gymnasium", "jax", "jaxlib", "flax", "optax", "mctx", "ale-py", "minatar")
-FREE_FIELDS = ("folder", "label", "log_every", "checkpoint_minutes", "memory")
-"""Settings that may change when a run goes on: they do not change what is learned."""
+FREE_FIELDS = (
+    *("folder", "label", "log_every", "checkpoint_minutes", "memory_gigabytes"),
+    "memory",  # the former name of memory_gigabytes, which older runs have
+)
+"""Settings that may change when a run is resumed: they do not affect what it learns."""
 
 
-class RunFolder:
-    """A run's folder: ``config.json``, ``starts.jsonl``, metrics, checkpoints, ``result.json``."""
+class RunFolder(RunPaths):
+    """The folder of a run: creates it, guards it against a second process, reads its settings."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        super().__init__(path)
         self._lock: TextIO | None = None
 
-    @property
-    def checkpoints(self) -> Path:
-        """Where checkpoints are."""
-        return self.path / "checkpoints"
-
-    @property
-    def _settings(self) -> Path:
-        return self.path / "config.json"
-
-    @property
-    def starts(self) -> Path:
-        """One JSON line for each time the run was started or resumed: when, how, with what."""
-        return self.path / "starts.jsonl"
-
-    @property
-    def metrics(self) -> Path:
-        """One JSON line for each time metrics were taken."""
-        return self.path / "metrics.jsonl"
-
-    @property
-    def episodes(self) -> Path:
-        """One JSON line for each episode of the last evaluation."""
-        return self.path / "episodes.jsonl"
-
-    @property
-    def result(self) -> Path:
-        """The summary of a finished run."""
-        return self.path / "result.json"
-
     def finished(self, config: TrainConfig) -> bool:
-        """Whether the folder holds the result of this run; nothing in it is changed.
+        """Return whether this run has finished. Changes nothing in the folder.
 
         Raises:
-            UsageError: It holds the result of another run, or a damaged one.
+            UsageError: The folder holds the result of a run with different settings, or the
+                result is damaged.
         """
         if not self.result.exists():
             return False
@@ -78,39 +54,51 @@ class RunFolder:
         return True
 
     def as_begun(self, config: TrainConfig) -> TrainConfig:
-        """The same, with the data type that the run began with where that is left to the machine.
+        """Return the configuration with the data type that the run began with.
 
-        A run may go on on another one, and is to compute there as it did.
+        Where the data type is ``auto``, the machine decides. A run that is resumed on another
+        machine keeps its data type.
+
+        Raises:
+            UsageError: The list of starts is damaged.
         """
         if not isinstance(config, SearchingConfig) or config.model.dtype != "auto":
             return config
         if not (self._has_begun() and self.starts.exists()):
             return config
-        # The last start: one before it may have ended, on another machine, before a checkpoint.
-        starts = read_lines(self.starts, "put it back")
+        # The last start counts: earlier ones, on other machines, may have left no checkpoint.
+        starts = read_lines(self.starts, "restore a copy")
         dtype: Any = starts[-1].get("dtype", "auto") if starts else "auto"
         return replace(config, model=replace(config.model, dtype=dtype))
 
     def open(self, config: TrainConfig, command: Sequence[str]) -> None:
-        """Make the folder, or check that it holds a run with the same settings.
+        """Create the folder, or check that it holds this run; lock it and record the start.
+
+        Args:
+            config: The run.
+            command: The command that was typed, for the record.
 
         Raises:
-            UsageError: It holds another run, or a run that is going on now, or it is a file.
+            UsageError: The folder holds a run with different settings, another process trains in
+                it, or the path is a file.
         """
         try:
             self.path.mkdir(parents=True, exist_ok=True)
         except (FileExistsError, NotADirectoryError):
             raise UsageError(
-                f"--folder {self.path} is, or lies in, a file; type the name of a folder"
+                f"--folder {self.path} is a file, or lies inside one; type the name of a folder"
             ) from None
-        self._lock = (self.path / "lock").open("a")
+        self._lock = self.lock.open("a")
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise UsageError(f"a run is going on in {self.path}; wait for it to end") from None
-        if self._settings.exists() and self._has_begun():
+            raise UsageError(
+                f"another process is training in {self.path}; wait for it to end, or type another "
+                "--folder"
+            ) from None
+        if self.settings.exists() and self._has_begun():
             self._check_same(config)
-        write_json(self._settings, asdict(config))
+        write_json(self.settings, asdict(config))
         start = {
             "time": datetime.now(UTC).isoformat(timespec="seconds"),
             "command": shlex.join(command),
@@ -121,58 +109,85 @@ class RunFolder:
             lines.write(json.dumps(start) + "\n")
 
     def close(self) -> None:
-        """Let others open it."""
+        """Release the lock, so that another process can open the folder."""
         if self._lock is not None:
             self._lock.close()
 
     def config(self) -> TrainConfig:
-        """The configuration of the run that the folder holds."""
-        if not self._settings.exists():
+        """Read the run's configuration.
+
+        Raises:
+            UsageError: The folder holds no run, or its settings are damaged or invalid.
+        """
+        if not self.settings.exists():
             raise UsageError(f"{self.path} holds no run; type: delayzero train --help")
-        remedy = "put back a copy, or train in another --folder"
-        values = read_json(self._settings, remedy)
+        remedy = "restore a copy, or train in another --folder"
+        values = read_json(self.settings, remedy)
         try:
             return from_json(values)
         except (ValueError, TypeError, UsageError) as error:
             raise UsageError(
-                f"{self._settings}: {error}; if another version of delayzero wrote it, take that "
-                f"(its commit is in {self.starts}), or {remedy}"
+                f"{self.settings}: {error}; if another version of delayzero wrote it, use that "
+                f"version (its commit is in {self.starts}), {remedy}"
             ) from None
 
+    def save_spaces(self, values: dict[str, Any]) -> None:
+        """Store the spaces of the run's environment.
+
+        Args:
+            values: The spaces in plain JSON types.
+        """
+        write_json(self.spaces, values)
+
+    def load_spaces(self) -> dict[str, Any] | None:
+        """Read what :meth:`save_spaces` stored; None if the folder has no such file.
+
+        Raises:
+            UsageError: The file is damaged.
+        """
+        if not self.spaces.exists():
+            return None
+        return read_json(self.spaces, "delete it, and type the same command")
+
     def _has_begun(self) -> bool:
-        """Whether there is something to go on with."""
-        made = self.checkpoints.glob("*") if self.checkpoints.exists() else ()
-        return self.result.exists() or any(path.name.isdigit() for path in made)
+        """Whether there is a checkpoint to resume from, or a result."""
+        entries = self.checkpoints.glob("*") if self.checkpoints.exists() else ()
+        return self.result.exists() or any(path.name.isdigit() for path in entries)
 
     def _check_same(self, config: TrainConfig) -> None:
-        before, now = _flat(asdict(self.config())), _flat(asdict(config))
-        other = [
-            f"{name} {before.get(name)} (now {now.get(name)})"
-            for name in now
-            if before.get(name) != now.get(name) and name not in FREE_FIELDS
-        ]
-        if other:
+        changes = changed_settings(self.config(), config)
+        if changes:
             raise UsageError(
-                f"{self.path} holds a run with other settings: {', '.join(other)}; type another "
-                "--folder, or the same settings to go on with it"
+                f"{self.path} holds a run with different settings: {', '.join(changes)}; use the "
+                "run's settings, or type another --folder"
             )
 
 
+def changed_settings(before: TrainConfig, now: TrainConfig) -> list[str]:
+    """List the settings that differ, apart from ``FREE_FIELDS``; such as ``"seed 0 (now 1)"``."""
+    old, new = _flat(asdict(before)), _flat(asdict(now))
+    return [
+        f"{name} {old.get(name)} (now {value})"
+        for name, value in new.items()
+        if old.get(name) != value and name not in FREE_FIELDS
+    ]
+
+
 def _data_type(config: TrainConfig) -> str:
-    """What the networks of a run compute in."""
+    """The data type of the run's networks."""
     return computed_in(config.model) if isinstance(config, SearchingConfig) else "float32"
 
 
 def versions() -> dict[str, Any]:
-    """What this runs on: packages, Python, the machine, the commit of this package."""
-    found = {"delayzero": __version__, "python": platform.python_version()}
+    """The versions of packages and Python, this package's commit, the device and the machine."""
+    packages = {"delayzero": __version__, "python": platform.python_version()}
     for package in PACKAGES:
         try:
-            found[package] = importlib.metadata.version(package)
+            packages[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
             continue
     return {
-        **found,
+        **packages,
         "commit": commit(),
         "device": jax.local_devices()[0].device_kind,
         "machine": platform.platform(),
@@ -180,10 +195,10 @@ def versions() -> dict[str, Any]:
 
 
 def commit() -> str | None:
-    """The commit of the source that is running, with a star if it was changed; None if unknown."""
+    """The commit of the running source, with a star if files differ from it; None if unknown."""
     here = Path(__file__).parent
     try:
-        _git(here, "ls-files", "--error-unmatch", __file__)  # else it is another project's commit
+        _git(here, "ls-files", "--error-unmatch", __file__)  # or it is another project's commit
         head = _git(here, "rev-parse", "HEAD")
         changed = _git(here, "status", "--porcelain", "--untracked-files=no")
     except (OSError, subprocess.SubprocessError):
@@ -192,18 +207,19 @@ def commit() -> str | None:
 
 
 def command_line() -> list[str]:
-    """The command of this process, as one would type it."""
+    """The command of this process, in the words that a user types."""
     return ["delayzero", *sys.argv[1:]]
 
 
 def _git(folder: Path, *words: str) -> str:
-    done = subprocess.run(
+    git = subprocess.run(
         ["git", "-C", str(folder), *words], capture_output=True, text=True, check=True, timeout=10
     )
-    return done.stdout.strip()
+    return git.stdout.strip()
 
 
 def _flat(values: dict[str, Any], path: str = "") -> dict[str, Any]:
+    """Nested settings as one level, with names such as ``learner.unroll``."""
     flat: dict[str, Any] = {}
     for key, value in values.items():
         if isinstance(value, dict):

@@ -1,7 +1,8 @@
-"""Runs as records, and the page that sets them beside the paper's tables."""
+"""Records of runs, and the page that compares them with the paper's tables."""
 
 import json
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,9 +21,9 @@ GAMES = (
 
 def test_every_cell_of_the_tables_is_there():
     for game in GAMES:
-        known = reference(game)
-        assert known is not None
-        assert known.human > known.random
+        scores = reference(game)
+        assert scores is not None
+        assert scores.human > scores.random
         for law in ("walk", "constant"):
             for longest in (5, 15, 25):
                 for agent in ("dez", "oblivious", "oblivious-executed", "delayed-q"):
@@ -121,11 +122,19 @@ def test_from_runs_to_the_page(tmp_path, capsys):
     assert (page.parent / shown[1]).read_bytes().startswith(b"\x89PNG")
 
 
+def test_the_page_in_the_documentation_is_up_to_date():
+    """Mended by: delayzero results table."""
+    root = Path(__file__).parents[2]
+    stored = read_records(root / "results/atari")
+    page = results_page(stored, "results/atari", "docs/results.md", "images/results.png")
+    assert page == (root / "docs/results.md").read_text()
+
+
 def test_the_picture_has_a_row_for_each_game_and_law(tmp_path):
-    foreseen = {"horizon": [1.0, 2.0], "policy_agreement": [0.9, 0.8]}
-    foreseen["stale_policy_agreement"] = [0.7, None]
+    predicted = {"horizon": [1.0, 2.0], "policy_agreement": [0.9, 0.8]}
+    predicted["stale_policy_agreement"] = [0.7, None]
     runs = {
-        "one": {"scores": (100.0, 300.0), "prediction": foreseen},
+        "one": {"scores": (100.0, 300.0), "prediction": predicted},
         "two": {"seed": 1, "scores": (0.0, 300.0)},
         "oblivious": {"agent": "oblivious-executed"},
         "unknown": {"game": "Pong"},
@@ -133,7 +142,7 @@ def test_the_picture_has_a_row_for_each_game_and_law(tmp_path):
     words = [str(finished_run(tmp_path / name, **options)) for name, options in runs.items()]
     main(["results", "add", *words, "--folder", str(tmp_path / "records")])
     figure = results_picture(read_records(tmp_path / "records"))
-    alien, foresight, pong, nothing = figure.axes
+    alien, agreement, pong, nothing = figure.axes
     assert [a.get_title(loc="left") for a in (alien, pong)] == ["Alien, walk:5", "Pong, walk:5"]
     labels = [text.get_text() for text in alien.get_legend().get_texts()]
     assert labels == [
@@ -148,7 +157,7 @@ def test_the_picture_has_a_row_for_each_game_and_law(tmp_path):
     across = {line.get_label(): line.get_ydata()[0] for line in alien.lines}
     assert across["dez, paper"] == paper_score("Alien", "walk:5", "dez").mean
     assert across["random play"] == reference("Alien").random
-    rolled, stale = foresight.lines
+    rolled, stale = agreement.lines
     np.testing.assert_array_equal(rolled.get_xydata(), [[1, 0.9], [2, 0.8]])
     np.testing.assert_array_equal(stale.get_xydata(), [[1, 0.7], [2, np.nan]])
     assert not nothing.lines
@@ -183,7 +192,7 @@ def test_runs_with_other_settings_are_kept_apart(tmp_path, capsys):
     (kept,) = read_records(records)
     assert kept["scores"] == [1.0, 2.0]
     assert add("other", rows=4) == 2
-    assert "of a run with other settings" in capsys.readouterr().err
+    assert "records a run with different settings" in capsys.readouterr().err
     assert read_records(records) == [kept]
     assert add("another", rows=4, seed=1) == 0
     assert results_page(read_records(records), "a", "b", "c").count("| Alien |") == 2
@@ -198,7 +207,7 @@ def test_runs_with_other_settings_are_kept_apart(tmp_path, capsys):
     ([("0123456789", "A"), ("abcdefabcd", "A"), ("abcdefabcd", "A")], "0123456, then abcdefa"),
     ([("0123456789", "A"), ("0123456789", "B")], "0123456 (A), then 0123456 (B)"),
 ])  # fmt: skip
-def test_what_a_run_was_made_by_is_said(made_by, shown, tmp_path):
+def test_the_commits_and_devices_of_a_run_are_shown(made_by, shown, tmp_path):
     run = finished_run(tmp_path / "run", made_by=made_by)
     assert main(["results", "add", str(run), "--folder", str(tmp_path / "records")]) == 0
     records = read_records(tmp_path / "records")
@@ -220,7 +229,7 @@ def test_games_have_the_names_of_the_tables(tmp_path):
     (["add", "nowhere"], "holds no finished run"),
     (["table", "nowhere"], "type: delayzero results add RUN"),
 ])  # fmt: skip
-def test_what_is_not_there_is_said(words, message, tmp_path, monkeypatch, capsys):
+def test_missing_runs_and_records_are_errors(words, message, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["results", *words]) == 2
     assert message in capsys.readouterr().err

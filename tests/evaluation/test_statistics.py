@@ -76,7 +76,7 @@ def test_with_few_seeds_the_interval_is_too_narrow():
     assert 75 < covered[5] < 95
 
 
-def test_what_has_no_spread_has_no_width():
+def test_equal_scores_have_an_interval_without_width():
     assert bootstrap_interval([[4.0] * 3, [4.0] * 2], resamples=20) == (4, 4)
     low, high = bootstrap_interval([[1.0, 2.0, 3.0]], resamples=200)
     assert 1 <= low < high <= 3

@@ -9,7 +9,7 @@ import pytest
 from delayzero.arguments import UsageError
 from delayzero.cli import main
 from delayzero.runs import run_folder
-from delayzero.runs.run_folder import RunFolder, command_line
+from delayzero.runs.run_folder import RunFolder, changed_settings, command_line
 from delayzero.settings import PlanningConfig
 from delayzero.training.loop import train
 
@@ -27,7 +27,7 @@ PROMISED = {
 }
 
 
-def test_what_a_run_leaves(whole_run):
+def test_the_files_of_a_finished_run(whole_run):
     config = small(whole_run)
     assert RunFolder(whole_run).config() == config
     (start,) = starts_of(whole_run)
@@ -49,8 +49,8 @@ def test_what_a_run_leaves(whole_run):
     ("auto", "float32", "float32"),
     ("float32", "bfloat16", "float32"),
 ])  # fmt: skip
-def test_a_run_goes_on_in_the_data_type_that_it_began_with(asked, begun, then, tmp_path):
-    """Whatever the next machine would take for auto."""
+def test_a_resumed_run_keeps_its_data_type(asked, begun, then, tmp_path):
+    """Whatever data type the next machine would choose for auto."""
     config = small(tmp_path)
     config = replace(config, model=replace(config.model, dtype=asked))
     folder = RunFolder(tmp_path)
@@ -61,7 +61,7 @@ def test_a_run_goes_on_in_the_data_type_that_it_began_with(asked, begun, then, t
     given_up = {**start, "dtype": "float32" if begun == "bfloat16" else "bfloat16"}
     lines = [json.dumps(line) + "\n" for line in (given_up, {**start, "dtype": begun})]
     (tmp_path / "starts.jsonl").write_text("".join(lines))
-    assert folder.as_begun(config) == config, "there is nothing to go on with yet"
+    assert folder.as_begun(config) == config, "there is nothing to resume yet"
     (tmp_path / "checkpoints" / "3").mkdir(parents=True)
     assert folder.as_begun(config).model.dtype == then
     folder.close()
@@ -133,7 +133,7 @@ def test_a_finished_run_says_so_and_stays_as_it_is(whole_run, capsys):
     for free in ({}, {"log_every": 99}):
         assert train(small(whole_run, **free), ["delayzero", "train", "again"]).finished
         assert "is finished; its result is in" in capsys.readouterr().err
-    with pytest.raises(UsageError, match=r"other settings: seed 0 \(now 1\)"):
+    with pytest.raises(UsageError, match=r"different settings: seed 0 \(now 1\)"):
         train(small(whole_run, seed=1), ["delayzero"])
     assert contents(whole_run) == before
 
@@ -164,6 +164,16 @@ def test_other_settings_are_refused_by_name(tmp_path):
     assert [start["command"] for start in starts_of(tmp_path)] == ["delayzero"] * 2
 
 
+def test_changed_settings_are_listed_with_both_values():
+    config = PlanningConfig()
+    assert changed_settings(config, config) == []
+    other = replace(config, seed=3, learner=replace(config.learner, unroll=9), label="x")
+    assert changed_settings(config, other) == [
+        f"seed {config.seed} (now 3)",
+        f"learner.unroll {config.learner.unroll} (now 9)",
+    ]
+
+
 def test_the_versions_of_the_first_start_stay(tmp_path, monkeypatch):
     for version in ("1", "2"):
         monkeypatch.setattr(run_folder, "versions", lambda version=version: {"jax": version})
@@ -189,7 +199,7 @@ def test_two_processes_are_refused(tmp_path):
     )
     try:
         assert other.stdout.readline() == "open\n"
-        with pytest.raises(UsageError, match="a run is going on in"):
+        with pytest.raises(UsageError, match="another process is training in"):
             RunFolder(tmp_path).open(PlanningConfig(), ["mine"])
     finally:
         other.communicate(timeout=30)
@@ -200,7 +210,7 @@ def test_two_processes_are_refused(tmp_path):
 def test_a_folder_that_is_a_file(tmp_path):
     (tmp_path / "file").touch()
     for place in (tmp_path / "file", tmp_path / "file" / "run"):
-        with pytest.raises(UsageError, match=f"--folder {place} is, or lies in, a file"):
+        with pytest.raises(UsageError, match=f"--folder {place} is a file, or lies inside one"):
             RunFolder(place).open(PlanningConfig(), ["delayzero"])
 
 
@@ -219,19 +229,38 @@ def test_damaged_settings_and_results_are_one_line(text, tmp_path, capsys):
     assert "result.json is damaged; delete it" in capsys.readouterr().err
     (tmp_path / "result.json").write_text("{}")
     (tmp_path / "config.json").write_text(text)
-    with pytest.raises(UsageError, match=r"config.json is damaged; put back a copy"):
+    with pytest.raises(UsageError, match=r"config.json is damaged; restore a copy"):
         RunFolder(tmp_path).finished(config)
     assert main(["evaluate", str(tmp_path)]) == 2
-    assert "config.json is damaged; put back a copy" in capsys.readouterr().err
+    assert "config.json is damaged; restore a copy" in capsys.readouterr().err
 
 
-def test_settings_that_cannot_be_are_one_line(tmp_path):
+def test_invalid_settings_are_one_line(tmp_path):
     for values in ({"envs": 0}, {"envs": "four"}):
         (tmp_path / "config.json").write_text(json.dumps(values))
         with pytest.raises(
-            UsageError, match=r"config.json: .*; if another version .*, or put back a copy"
+            UsageError,
+            match=r"config.json: .*; if another version .*, restore a copy, or train in another",
         ):
             RunFolder(tmp_path).config()
+
+
+def test_the_spaces_of_a_run(tmp_path):
+    folder = RunFolder(tmp_path)
+    assert folder.load_spaces() is None, "as in folders of older runs"
+    spaces = {"shape": [4, 84, 84], "dtype": "uint8", "num_actions": 6}
+    folder.save_spaces(spaces)
+    assert [path.name for path in tmp_path.iterdir()] == ["spaces.json"]
+    assert RunFolder(tmp_path).load_spaces() == spaces
+    folder.save_spaces({"shape": []})
+    assert folder.load_spaces() == {"shape": []}
+
+
+@pytest.mark.parametrize("text", DAMAGED, ids=["empty", "torn", "list", "zeros"])
+def test_damaged_spaces_are_one_line(text, tmp_path):
+    (tmp_path / "spaces.json").write_text(text)
+    with pytest.raises(UsageError, match=rf"{tmp_path}/spaces.json is damaged; delete it"):
+        RunFolder(tmp_path).load_spaces()
 
 
 def test_a_folder_without_a_run(tmp_path):
@@ -264,7 +293,9 @@ def test_settings_of_older_runs_are_what_they_were(env, code, tmp_path):
     )
     assert before == same
     (tmp_path / "checkpoints" / "3").mkdir(parents=True)
-    with pytest.raises(UsageError, match=r"other settings: .*replay\.weights relative \(now trunc"):
+    with pytest.raises(
+        UsageError, match=r"different settings: .*replay\.weights relative \(now trunc"
+    ):
         folder.open(config, ["delayzero"])
     folder.open(same, ["delayzero"])
     folder.close()

@@ -1,5 +1,5 @@
-"""Comparing agents: many runs, their scores with intervals, a table and pictures."""
+"""Comparing agents: runs with several seeds, scores with intervals, tables and pictures."""
 
 from delayzero.extras import require_training
 
-require_training()  # whatever of this package is imported first
+require_training()  # here, so that importing any module of this package checks it

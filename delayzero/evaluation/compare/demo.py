@@ -1,23 +1,24 @@
-"""``delayzero demo``: the agents in CartPole under a random delay, in a few minutes."""
+"""``delayzero demo``: a comparison in CartPole under a random delay, in a few minutes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
 
-from delayzero.arguments import Parser, whole
+from delayzero.arguments import Parser
+from delayzero.evaluation.compare.cli import add_folder_and_jobs
 from delayzero.evaluation.compare.plan import Plan
 from delayzero.evaluation.compare.run import compare
 from delayzero.runs.run_folder import command_line
 
 ABOUT = """Train four agents in CartPole, where actions take effect 0 to 5 steps late and the delay
-wanders: DEZ, which rolls its learned model through the actions under way, and three baselines. A
-small `delayzero compare`; see docs/compare.md. The same command goes on where it was interrupted;
-to see it all again, delete the folder."""
+varies at random: DEZ, which rolls its learned model forward through the pending actions, and three
+baselines. This is a small `delayzero compare`; see docs/compare.md. The same command resumes an
+interrupted demo; delete the folder to start again."""
 
 
 def plan_in(folder: Path) -> Plan:
-    """The demo's comparison: few seeds, a small budget, few other delays."""
+    """The demo's comparison: two seeds, 5 000 interactions, three other delays."""
     return Plan(
         folder,
         delay="walk:5",
@@ -31,10 +32,9 @@ def plan_in(folder: Path) -> Plan:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """The verb ``demo``."""
+    """Run ``delayzero demo``."""
     parser = Parser(prog="delayzero demo", description=ABOUT)
-    parser.add_argument("--folder", type=Path, default=Path("demo"), help="(demo)")
-    parser.add_argument("--jobs", type=whole(1), default=2, help="processes side by side (2)")
+    add_folder_and_jobs(parser, Path("demo"))
     options = parser.parse_args(arguments)
     compare(plan_in(options.folder), options.jobs, command_line())
     return 0

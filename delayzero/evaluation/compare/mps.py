@@ -1,7 +1,7 @@
 """Several processes on one NVIDIA GPU, through NVIDIA's Multi-Process Service (MPS).
 
-Without MPS the driver gives the GPU to one process at a time, in turns. With it kernels of several
-processes run at the same time.
+Without MPS, processes take turns on the GPU. With MPS, kernels of several processes run at the same
+time.
 """
 
 from __future__ import annotations
@@ -21,29 +21,30 @@ CONTROL = "nvidia-cuda-mps-control"
 PIPES = "CUDA_MPS_PIPE_DIRECTORY"
 LOGS = "CUDA_MPS_LOG_DIRECTORY"
 DEFAULT_PIPES = Path("/tmp/nvidia-mps")
-"""Where processes look for a daemon without the variable."""
+"""Where processes look for a daemon if ``CUDA_MPS_PIPE_DIRECTORY`` is not set."""
 LONGEST_PLACE = 50
-"""Characters of the temporary directory: paths of sockets in it are limited to 107."""
+"""Most characters of the temporary directory's path: paths of sockets are limited to 107."""
 TIMEOUT_SECONDS = 60
-"""For each call of NVIDIA's programs."""
+"""Time limit of each call of NVIDIA's programs."""
 
 
 @contextmanager
 def shared_gpu(jobs: int) -> Iterator[dict[str, str]]:
     """Run a private MPS daemon, and stop it at the end.
 
-    No daemon is started for one process, without an NVIDIA GPU or NVIDIA's program, or where one is
-    running already. If it fails to start, a line on stderr says so. While it runs, SIGTERM and
-    SIGHUP interrupt as Ctrl-C does, so that it is always stopped.
+    No daemon is started for a single process, without an NVIDIA GPU or NVIDIA's program, if one is
+    already running, or if the user has set where to look for one. If the daemon fails to start, a
+    line on stderr says so. While it runs, SIGTERM and SIGHUP interrupt as Ctrl-C does, so that it
+    is always stopped.
 
     Args:
-        jobs: How many processes run side by side.
+        jobs: How many processes run at the same time.
 
     Yields:
-        The variables by which processes find the daemon; empty if none was started.
+        The environment variables by which processes find the daemon; empty if none was started.
     """
-    decided = PIPES in os.environ or daemon_runs()
-    if jobs <= 1 or decided or not has_gpu() or shutil.which(CONTROL) is None:
+    users_own = PIPES in os.environ or daemon_runs()
+    if jobs <= 1 or users_own or not has_gpu() or shutil.which(CONTROL) is None:
         yield {}
         return
     with endings_as_interrupts():
@@ -56,7 +57,7 @@ def shared_gpu(jobs: int) -> Iterator[dict[str, str]]:
 
 
 def has_gpu() -> bool:
-    """Whether JAX may use an NVIDIA GPU; asks nvidia-smi, since JAX would open the GPU."""
+    """Whether JAX can use an NVIDIA GPU. Asks nvidia-smi: asking JAX would open the GPU."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0].strip()
     platform = os.environ.get("JAX_PLATFORMS", "").split(",")[0].strip().lower()
     if visible in ("", "-1") or platform == "cpu" or shutil.which("nvidia-smi") is None:
@@ -76,7 +77,7 @@ def has_gpu() -> bool:
 
 
 def daemon_runs() -> bool:
-    """Whether a daemon runs where processes of this environment look for one."""
+    """Whether a daemon is running where this process would look for one."""
     place = Path(os.environ.get(PIPES, DEFAULT_PIPES))
     try:
         process = int((place / f"{CONTROL}.pid").read_text())
@@ -86,7 +87,7 @@ def daemon_runs() -> bool:
 
 
 def _start() -> dict[str, str]:
-    """Start a daemon in a new folder; return its variables, none if it does not start."""
+    """Start a daemon in a new folder; return its variables, or none if it fails to start."""
     place = tempfile.gettempdir() if len(tempfile.gettempdir()) <= LONGEST_PLACE else "/tmp"
     folder = Path(tempfile.mkdtemp(prefix="dz-mps-", dir=place))
     variables = {PIPES: str(folder / "pipe"), LOGS: str(folder / "log")}
@@ -104,7 +105,7 @@ def _start() -> dict[str, str]:
 
 
 def _launch(variables: Mapping[str, str]) -> str:
-    """Start the daemon; return what went wrong, nothing if it runs."""
+    """Start the daemon; return the error message, empty if it runs."""
     with tempfile.TemporaryFile("w+") as output:  # not a pipe: the daemon keeps it open
         code = subprocess.run(
             [CONTROL, "-d"],
@@ -116,12 +117,12 @@ def _launch(variables: Mapping[str, str]) -> str:
             start_new_session=True,  # Ctrl-C does not reach it
         ).returncode
         output.seek(0)
-        said = " ".join(output.read().split())
-    return "" if code == 0 else said or f"exit code {code}"
+        message = " ".join(output.read().split())
+    return "" if code == 0 else message or f"exit code {code}"
 
 
 def _stop(variables: Mapping[str, str]) -> None:
-    """Stop the daemon and delete its folder; a folder whose daemon does not stop is kept."""
+    """Stop the daemon and delete its folder; keep the folder if the daemon does not stop."""
     try:
         subprocess.run(
             [CONTROL],
@@ -143,9 +144,9 @@ def _stop(variables: Mapping[str, str]) -> None:
 
 
 def _environment(variables: Mapping[str, str]) -> dict[str, str]:
-    """The environment of the daemon, which serves all GPUs.
+    """The environment variables of the daemon, without CUDA_VISIBLE_DEVICES: it serves all GPUs.
 
-    It would number those of CUDA_VISIBLE_DEVICES anew, and processes with the same variable would
+    With that variable it would renumber the GPUs, and processes that have the same variable would
     not find theirs.
     """
     environment = {**variables, **os.environ}

@@ -1,4 +1,4 @@
-"""Pictures of a comparison: return by interactions, return by delay, error by horizon."""
+"""Pictures of a comparison: return by interactions, return by delay, prediction by horizon."""
 
 from __future__ import annotations
 
@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING
 
 from delayzero.delays.pictures import PALE, new_figure
 from delayzero.evaluation.compare.results import AgentResult, Estimate, mean_curve
-from delayzero.evaluation.panels import COLOURS, draw_prediction, dress, legend_beside
+from delayzero.evaluation.panels import (
+    COLOURS,
+    HORIZON_LABEL,
+    draw_prediction,
+    dress,
+    legend_beside,
+)
 from delayzero.settings import AGENTS
 
 if TYPE_CHECKING:
@@ -17,15 +23,16 @@ if TYPE_CHECKING:
 
 PREDICTION_PANELS = {
     "similarity": "cosine of projections",
-    "policy_agreement": "share of agreeing policies",
-    "value_error": "error of the value",
+    "policy_agreement": "share of policies that agree",
+    "value_error": "value error",
 }
+"""The title of each panel, by the name of its measure."""
 
 
 def save_pictures(
     results: Sequence[AgentResult], delay: str, laws: Sequence[str], folder: Path
 ) -> list[Path]:
-    """Save all pictures for which there is something to show."""
+    """Save the pictures for which there are results; return their files."""
     figures = {"interactions.png": interactions_picture(results)}
     if laws:
         figures["delays.png"] = delays_picture(results, delay, laws)
@@ -38,7 +45,7 @@ def save_pictures(
 
 
 def interactions_picture(results: Sequence[AgentResult]) -> Figure:
-    """Return by interactions: the mean over seeds, with a thin line for each seed."""
+    """Draw return by interactions: the mean over seeds, and a thin line for each seed."""
     figure = new_figure(7, 4)
     axes = figure.add_subplot()
     _draw_interactions(axes, results)
@@ -47,7 +54,7 @@ def interactions_picture(results: Sequence[AgentResult]) -> Figure:
 
 
 def delays_picture(results: Sequence[AgentResult], delay: str, laws: Sequence[str]) -> Figure:
-    """Return by delay: the IQM of each agent under each law, with 95 % intervals."""
+    """Draw return by delay: each agent's IQM under each law, with 95 % intervals."""
     figure = new_figure(7, 4)
     axes = figure.add_subplot()
     _draw_delays(axes, results, delay, laws)
@@ -56,7 +63,7 @@ def delays_picture(results: Sequence[AgentResult], delay: str, laws: Sequence[st
 
 
 def overview(results: Sequence[AgentResult], delay: str, laws: Sequence[str]) -> Figure:
-    """Both side by side."""
+    """Draw return by interactions and return by delay side by side."""
     figure = new_figure(12, 4)
     left, right = figure.subplots(1, 2)
     _draw_interactions(left, results)
@@ -66,14 +73,14 @@ def overview(results: Sequence[AgentResult], delay: str, laws: Sequence[str]) ->
 
 
 def prediction_picture(results: Sequence[AgentResult]) -> Figure:
-    """How far off each agent's model is, by the steps that it looks ahead."""
+    """Draw how well each agent's model predicts, by the number of steps ahead."""
     figure = new_figure(12, 3.4)
     panels = figure.subplots(1, len(PREDICTION_PANELS))
     for axes, (name, title) in zip(panels, PREDICTION_PANELS.items(), strict=True):
         for result in results:
             if result.prediction:
                 draw_prediction(axes, result.agent, result.prediction, name)
-        dress(axes, title, "steps ahead (dashed: not rolled)", "")
+        dress(axes, title, HORIZON_LABEL, "")
     legend_beside(panels[-1])
     return figure
 
@@ -95,14 +102,14 @@ def _draw_interactions(axes: Axes, results: Sequence[AgentResult]) -> None:
             )
     axes.set_xlim(left=0)
     seeds = max(len(result.curves) for result in results)
-    note = f"interactions (mean of {seeds} seeds; thin: each)"
+    note = f"interactions (mean of {seeds} seeds; thin lines: each seed)"
     dress(axes, "Return by interactions", note, "return")
 
 
 def _draw_delays(
     axes: Axes, results: Sequence[AgentResult], delay: str, laws: Sequence[str]
 ) -> None:
-    """The law of training stands apart on the right; the bound is a line across."""
+    """Draw the law of training apart on the right, and agents without delay as dashed lines."""
     shown = [result for result in results if AGENTS[result.agent].delayed]
     apart = len(laws) + 0.4
     axes.axvspan(apart - 0.5, apart + 0.5, color=PALE, linewidth=0)
@@ -144,5 +151,5 @@ def _draw_estimates(
 
 
 def _tick(law: str) -> str:
-    """Constant delays by their number alone."""
+    """The label of a law: for constant delays, only the number of steps."""
     return law.removeprefix("constant:")

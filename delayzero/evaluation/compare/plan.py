@@ -1,4 +1,4 @@
-"""What a comparison consists of: its runs, each with the command that makes it."""
+"""The plan of a comparison: its runs, each with the command that trains it."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from typing import Any
 
 from delayzero.arguments import UsageError
 from delayzero.delays import Constant, parse
+from delayzero.runs.run_folder import RunFolder
 from delayzero.settings import AGENTS, AgentName, TrainConfig, agent_kind, compose
 
 DELAYED_AGENTS: tuple[AgentName, ...] = ("dez", "oblivious-executed", "augmented", "delayed-q")
 MOST_LAWS = 6
-"""Constant delays under which runs are evaluated unless others are named."""
+"""The most constant delays under which runs are evaluated by default."""
 
 
 @dataclass(frozen=True)
@@ -24,61 +25,46 @@ class Run:
 
     agent: AgentName
     seed: int
-    folder: Path
+    folder: RunFolder
     words: tuple[str, ...]
-    """What to type behind ``delayzero``."""
+    """The arguments of ``delayzero`` that start or resume it."""
 
     @property
     def name(self) -> str:
-        """What it is called in messages and file names."""
-        return self.folder.name
-
-    @property
-    def result(self) -> Path:
-        """There when the run has finished."""
-        return self.folder / "result.json"
-
-    @property
-    def metrics(self) -> Path:
-        """One JSON line for each time metrics were taken."""
-        return self.folder / "metrics.jsonl"
-
-    @property
-    def by_delay(self) -> Path:
-        """The scores of its weights under other delay laws."""
-        return self.folder / "by_delay.json"
+        """The run's name in messages and file names."""
+        return self.folder.path.name
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Every agent with every seed, all with the same budget."""
+    """A comparison: every agent with every seed, with the same number of interactions."""
 
     folder: Path
     presets: tuple[str, ...] = ("cartpole",)
     env: str | None = None
-    """By default that of the presets."""
+    """The environment; by default the presets'."""
     delay: str = "walk:5"
-    """The law of training and of the final evaluation."""
+    """The delay law of training and of the final evaluation."""
     agents: tuple[AgentName, ...] = DELAYED_AGENTS
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
     interactions: int | None = None
-    """Of each run; by default those of the presets."""
+    """Environment steps of each run; by default the presets'."""
     episodes: int | None = None
-    """Of the final evaluation; by default those of the presets."""
+    """Episodes of each run's final evaluation; by default the presets'."""
     evaluations: int = 8
-    """On the way."""
+    """The number of evaluations during training."""
     evaluation_episodes: int = 8
-    """Of each of those."""
+    """Episodes of each evaluation during training."""
     laws: tuple[str, ...] = ()
-    """Further laws under which each run is evaluated."""
+    """Other delay laws under which each run is evaluated after training."""
     law_episodes: int = 32
-    """Under each of them, with each seed."""
+    """Episodes of each run under each of these laws."""
 
     def config(self, agent: AgentName, seed: int) -> TrainConfig:
         """The configuration of a run.
 
         Raises:
-            UsageError: It cannot be.
+            UsageError: A setting is invalid.
         """
         try:
             return replace(compose(self.presets, agent), **self._settings(agent, seed))
@@ -86,22 +72,31 @@ class Plan:
             raise UsageError(str(error)) from None
 
     def run(self, agent: AgentName, seed: int) -> Run:
-        """A run, with its command."""
+        """The run of an agent with a seed."""
         settings = self._settings(agent, seed)
         words = ["train", *self.presets]
         for name, value in settings.items():
             words += [f"--{name.replace('_', '-')}", str(value)]
-        return Run(agent, seed, Path(settings["folder"]), tuple(words))
+        return Run(agent, seed, RunFolder(Path(settings["folder"])), tuple(words))
 
     def runs(self) -> list[Run]:
-        """All runs: seed by seed, so that neighbours differ in their agent and what it compiles."""
+        """All runs, seed by seed.
+
+        Runs that are trained at the same time then have different agents, so that they do not
+        compile the same programs.
+        """
         return [self.run(agent, seed) for seed in self.seeds for agent in self.agents]
 
-    def laws_of(self, agent: AgentName) -> list[str]:
-        """The laws under which an agent's runs are evaluated.
+    def runs_of(self, agent: AgentName) -> list[Run]:
+        """The runs of an agent, one for each seed."""
+        return [self.run(agent, seed) for seed in self.seeds]
 
-        The bound has no delay. An agent that sees its queue sees none that is longer than in
-        training, and after a constant law it has learned nothing of shorter ones.
+    def laws_of(self, agent: AgentName) -> list[str]:
+        """The other laws under which an agent's runs are evaluated.
+
+        An agent without delay is evaluated under none. An agent that observes its pending actions
+        cannot observe more of them than in training, and has seen no shorter queue if it was
+        trained under a constant law.
         """
         kind, trained = AGENTS[agent], parse(self.delay)
         if not kind.delayed:
@@ -115,7 +110,7 @@ class Plan:
     def _settings(self, agent: AgentName, seed: int) -> dict[str, Any]:
         base = compose(self.presets, agent)
         interactions = self.interactions or base.interactions
-        # The last one should not fall together with the evaluation at the end.
+        # Half an interval longer, so that the last one does not coincide with the final evaluation.
         every = math.ceil(interactions / (self.evaluations + 0.5)) if self.evaluations else 0
         return {
             "env": self.env or base.env,
@@ -131,15 +126,15 @@ class Plan:
 
 
 def typed(words: Sequence[str]) -> str:
-    """A command as one would type it."""
+    """A command in the words that a user types."""
     return shlex.join(["delayzero", *words])
 
 
 def checked_agents(names: Sequence[str]) -> tuple[AgentName, ...]:
-    """The agents of these names, each once.
+    """The agents with these names, without repetitions.
 
     Raises:
-        UsageError: One is unknown; the message names the nearest.
+        UsageError: A name is unknown; the message suggests the nearest one.
     """
     for name in names:
         agent_kind(name)
@@ -147,8 +142,8 @@ def checked_agents(names: Sequence[str]) -> tuple[AgentName, ...]:
 
 
 def usual_laws(delay: str) -> tuple[str, ...]:
-    """Constant delays from none to the longest of a law, evenly, at most ``MOST_LAWS``."""
-    longest = parse(delay).max_delay
-    count = min(longest + 1, MOST_LAWS)
-    steps = [round(i * longest / max(1, count - 1)) for i in range(count)]
-    return tuple(f"constant:{step}" for step in steps)
+    """At most ``MOST_LAWS`` constant delays, evenly spaced from 0 to the largest delay of a law."""
+    largest = parse(delay).max_delay
+    count = min(largest + 1, MOST_LAWS)
+    delays = [round(i * largest / max(1, count - 1)) for i in range(count)]
+    return tuple(f"constant:{d}" for d in delays)

@@ -1,4 +1,4 @@
-"""Running commands of delayzero side by side, each in a process of its own."""
+"""Runs several commands of delayzero at the same time, each in its own process."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from delayzero.arguments import UsageError
 
 SECONDS_BETWEEN_LOOKS = 0.5
 ENDINGS = (signal.SIGTERM, signal.SIGHUP)
-"""They end a comparison as Ctrl-C does."""
+"""Signals that interrupt a comparison as Ctrl-C does."""
 GPU_SHARE = 0.9
-"""Of the GPU's memory, for all processes together."""
+"""The share of the GPU's memory that all processes may use together."""
 
 
 @dataclass(frozen=True)
@@ -27,20 +27,20 @@ class Command:
 
     name: str
     words: tuple[str, ...]
-    """Behind ``python -m``."""
+    """The words after ``python -m``."""
     log: Path
-    """Gets all that it says."""
+    """The file to which its output and errors are appended."""
 
 
 def environment(cache: Path, jobs: int, daemon: Mapping[str, str] = {}) -> dict[str, str]:
-    """The variables of the processes; those that the user has set stay as they are.
+    """The environment variables of the processes; variables that the user has set take precedence.
 
-    Compiled programs are shared by all of them. Each gets its share of the cores and of the GPU's
-    memory, which it takes as it needs it.
+    The processes share compiled programs. Each gets an equal share of the cores and of the GPU's
+    memory, which it allocates as it needs it.
 
     Args:
         cache: The folder of compiled programs.
-        jobs: How many processes run side by side.
+        jobs: How many processes run at the same time.
         daemon: The variables of :func:`~delayzero.evaluation.compare.mps.shared_gpu`.
     """
     ours = {
@@ -50,9 +50,9 @@ def environment(cache: Path, jobs: int, daemon: Mapping[str, str] = {}) -> dict[
         "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
     }
     if jobs > 1:
-        ours["NPROC"] = str(max(1, len(os.sched_getaffinity(0)) // jobs))  # the threads of XLA
+        ours["NPROC"] = str(max(1, len(os.sched_getaffinity(0)) // jobs))  # threads of XLA
         ours["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
-        if "XLA_CLIENT_MEM_FRACTION" not in os.environ:  # the new name; JAX refuses both
+        if "XLA_CLIENT_MEM_FRACTION" not in os.environ:  # its new name; JAX refuses both
             ours["XLA_PYTHON_CLIENT_MEM_FRACTION"] = f"{GPU_SHARE / jobs:.4f}"
     return {**ours, **os.environ}
 
@@ -63,21 +63,21 @@ def run_side_by_side(
     variables: Mapping[str, str],
     look: Callable[[Sequence[str]], None],
 ) -> None:
-    """Run commands, so many at a time, until all have ended.
+    """Run commands, at most ``jobs`` at a time, until all have ended.
 
-    If this is interrupted, the processes are asked to stop, and waited for.
+    An interrupt asks the processes to stop, and waits for them.
 
     Args:
-        commands: What to run, in this order.
-        jobs: How many side by side.
-        variables: The environment of the processes.
-        look: Called now and then with the names of those that are running.
+        commands: The commands, started in this order.
+        jobs: How many may run at the same time.
+        variables: The environment variables of the processes.
+        look: Called every ``SECONDS_BETWEEN_LOOKS`` with the names of the running commands.
 
     Raises:
-        UsageError: Some failed; the message has the last line of the first one's log.
+        UsageError: Commands failed; the message quotes the last line of the first one's log.
     """
     waiting, running, failed = list(commands), dict[str, subprocess.Popen[bytes]](), list[Command]()
-    known = {command.name: command for command in commands}
+    by_name = {command.name: command for command in commands}
     with endings_as_interrupts():
         try:
             while waiting or running:
@@ -87,7 +87,7 @@ def run_side_by_side(
                 for name, process in list(running.items()):
                     if process.poll() is not None:
                         del running[name]
-                        failed += [known[name]] if process.returncode else []
+                        failed += [by_name[name]] if process.returncode else []
                 look(list(running))
                 if running:
                     time.sleep(SECONDS_BETWEEN_LOOKS)
@@ -96,13 +96,14 @@ def run_side_by_side(
     if failed:
         names = ", ".join(command.name for command in failed)
         raise UsageError(
-            f"{len(failed)} of {len(commands)} processes failed: {names}; the first said: "
-            f"{_last_line(failed[0].log)} (all of it: {failed[0].log}); the same command goes on"
+            f"{len(failed)} of {len(commands)} processes failed: {names}; the log of the first "
+            f"ends: {_last_line(failed[0].log)} (see {failed[0].log}); type the same "
+            "command to resume"
         )
 
 
 def _start(command: Command, variables: Mapping[str, str]) -> subprocess.Popen[bytes]:
-    """In a session of its own, so that Ctrl-C reaches this process alone."""
+    """Start a process in a new session, so that Ctrl-C reaches only the calling process."""
     command.log.parent.mkdir(parents=True, exist_ok=True)
     with command.log.open("ab") as log:
         return subprocess.Popen(
@@ -116,9 +117,12 @@ def _start(command: Command, variables: Mapping[str, str]) -> subprocess.Popen[b
 
 
 def _stop(processes: Sequence[subprocess.Popen[bytes]]) -> None:
+    """Ask processes to stop and wait for them; a second interrupt kills them."""
     if not processes:
         return
-    print("stopping; runs write a checkpoint, and the same command goes on", file=sys.stderr)
+    print(
+        "stopping: runs save a checkpoint first; type the same command to resume", file=sys.stderr
+    )
     for process in processes:
         process.terminate()
     try:
@@ -132,7 +136,7 @@ def _stop(processes: Sequence[subprocess.Popen[bytes]]) -> None:
 
 @contextmanager
 def endings_as_interrupts() -> Iterator[None]:
-    """Raise KeyboardInterrupt for SIGTERM and SIGHUP too."""
+    """Raise KeyboardInterrupt on SIGTERM and SIGHUP too."""
     before = {name: signal.signal(name, signal.default_int_handler) for name in ENDINGS}
     try:
         yield
@@ -142,6 +146,7 @@ def endings_as_interrupts() -> Iterator[None]:
 
 
 def _last_line(log: Path) -> str:
+    """The last line of a log that is not empty."""
     lines = log.read_text(errors="replace").split("\n")
-    said = [line.strip() for line in lines if line.strip()]
-    return said[-1].removeprefix("delayzero: error: ") if said else "nothing"
+    filled = [line.strip() for line in lines if line.strip()]
+    return filled[-1].removeprefix("delayzero: error: ") if filled else "(empty)"

@@ -1,8 +1,7 @@
-"""What the runs of a comparison left behind, gathered agent by agent."""
+"""The results of a comparison's runs, collected by agent."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,6 +12,7 @@ from delayzero.evaluation.compare.by_delay import read_scores
 from delayzero.evaluation.compare.plan import Plan, Run
 from delayzero.evaluation.prediction import Curves
 from delayzero.evaluation.statistics import bootstrap_interval, iqm
+from delayzero.files import read_json
 from delayzero.runs.curves import read_curve
 from delayzero.settings import AgentName
 
@@ -30,7 +30,7 @@ class Estimate:
 
     @classmethod
     def of(cls, scores_by_seed: Sequence[Sequence[float]]) -> Estimate:
-        """That of the scores of all seeds; see ``delayzero.evaluation.statistics``."""
+        """Estimate from the scores of each seed; see :mod:`delayzero.evaluation.statistics`."""
         together = np.concatenate([np.asarray(scores) for scores in scores_by_seed])
         return cls(iqm(together), *bootstrap_interval(scores_by_seed))
 
@@ -40,19 +40,20 @@ class Estimate:
 
 @dataclass(frozen=True)
 class AgentResult:
-    """An agent's runs.
+    """The results of an agent's runs.
 
     Attributes:
-        agent: Its name.
-        estimate: Of the scores at the end of training, under the law of training.
-        mean: Of these scores.
-        lowest: Of these scores.
-        seconds: Of training, on the mean over seeds: with compiling, without evaluations.
-        seeds: How many.
+        agent: The agent's name.
+        estimate: The IQM of the scores in the final evaluations, under the law of training.
+        mean: The mean of these scores.
+        lowest: The lowest of these scores.
+        seconds: Seconds of training a run, mean over seeds, without evaluations and without
+            compiling the programs that act and learn.
+        seeds: The number of seeds.
         curves: The evaluations of each run.
-        by_delay: The estimate under each further law.
-        prediction: How far off the model is by horizon, each figure the mean over seeds, None where
-            no seed has one; empty for agents without a model.
+        by_delay: The IQM under each other law.
+        prediction: Measures of the model's predictions by horizon, mean over seeds; None where no
+            seed has a value. Empty for agents without a model.
     """
 
     agent: AgentName
@@ -67,8 +68,8 @@ class AgentResult:
 
 
 def read_agent(plan: Plan, agent: AgentName) -> AgentResult:
-    """Gather the runs of an agent, all of which have finished."""
-    runs = [plan.run(agent, seed) for seed in plan.seeds]
+    """Collect the results of an agent's runs, all of which have finished."""
+    runs = plan.runs_of(agent)
     results = [read_result(run) for run in runs]
     scores = [result["scores"] for result in results]
     seconds = [result["train_seconds"] - result["seconds"]["evaluating"] for result in results]
@@ -79,44 +80,50 @@ def read_agent(plan: Plan, agent: AgentName) -> AgentResult:
         lowest=float(min(map(min, scores))),
         seconds=float(np.mean(seconds)),
         seeds=len(runs),
-        curves=[read_curve(run.metrics, run.name).evaluations for run in runs],
-        by_delay={law: Estimate.of(found) for law, found in _by_law(plan, agent, runs).items()},
+        curves=[read_curve(run.folder.path).evaluations for run in runs],
+        by_delay={law: Estimate.of(by_seed) for law, by_seed in _by_law(plan, agent, runs).items()},
         prediction=_mean_prediction(results),
     )
 
 
 def read_result(run: Run) -> dict[str, Any]:
-    """What a finished run wrote down."""
-    result: dict[str, Any] = json.loads(run.result.read_text())
-    return result
+    """Read the summary of a finished run."""
+    return read_json(run.folder.result, "delete it, and type the same command to evaluate again")
 
 
 def mean_curve(curves: Sequence[Points]) -> Points:
-    """The mean over seeds, at the places of the first; the others differ by less than a round."""
+    """The mean over seeds, at the interactions of the first seed's evaluations.
+
+    Other seeds are interpolated: their evaluations are less than a round away.
+    """
     curves = [curve for curve in curves if curve]
     if not curves:
         return []
-    places = np.array([place for place, _ in curves[0]])
+    interactions = np.array([x for x, _ in curves[0]])
     scores = []
     for curve in curves:
         x, y = np.array(curve, np.float64).T
-        scores.append(np.interp(places, x, y))
-    return list(zip(places.tolist(), np.mean(scores, axis=0).tolist(), strict=True))
+        scores.append(np.interp(interactions, x, y))
+    return list(zip(interactions.tolist(), np.mean(scores, axis=0).tolist(), strict=True))
 
 
 def _by_law(plan: Plan, agent: AgentName, runs: Sequence[Run]) -> dict[str, list[list[float]]]:
-    found = [read_scores(run.by_delay, plan.law_episodes) for run in runs]
-    return {law: [scores[law] for scores in found] for law in plan.laws_of(agent)}
+    """The scores of each seed, by law."""
+    by_run = [read_scores(run.folder.by_delay, plan.law_episodes) for run in runs]
+    return {law: [scores[law] for scores in by_run] for law in plan.laws_of(agent)}
 
 
 def _mean_prediction(results: Sequence[dict[str, Any]]) -> Curves:
-    found: list[Curves] = [one["prediction"] for one in results if one.get("prediction")]
-    if not found:
+    by_run: list[Curves] = [run["prediction"] for run in results if run.get("prediction")]
+    if not by_run:
         return {}
-    return {name: [*map(_mean, zip(*(p[name] for p in found), strict=True))] for name in found[0]}
+    return {
+        name: [_mean(values) for values in zip(*(run[name] for run in by_run), strict=True)]
+        for name in by_run[0]
+    }
 
 
-def _mean(entries: Sequence[float | None]) -> float | None:
-    """The mean of those that there are."""
-    known = [entry for entry in entries if entry is not None]
-    return float(np.mean(known)) if known else None
+def _mean(values: Sequence[float | None]) -> float | None:
+    """The mean of the values that are not None; None if all are."""
+    measured = [value for value in values if value is not None]
+    return float(np.mean(measured)) if measured else None

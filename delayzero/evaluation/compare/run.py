@@ -1,8 +1,7 @@
-"""Carries out a comparison: trains, evaluates, prints, draws, writes everything down."""
+"""Runs a comparison: trains, evaluates, prints tables, draws pictures, stores the results."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from typing import Any
@@ -16,29 +15,27 @@ from delayzero.evaluation.compare.mps import shared_gpu
 from delayzero.evaluation.compare.plan import Plan, Run, typed
 from delayzero.evaluation.compare.processes import Command, environment, run_side_by_side
 from delayzero.evaluation.compare.results import AgentResult, read_agent, read_result
-from delayzero.evaluation.compare.tables import delay_table, outcome, table
+from delayzero.evaluation.compare.tables import EXPLANATION, delay_table, outcome, table
 from delayzero.extras import MissingExtraError
+from delayzero.files import last_line, write_json
 from delayzero.playing.environments import make_training_env
 from delayzero.playing.system import build_system
 from delayzero.progress import progress
-from delayzero.runs.run_folder import FREE_FIELDS, RunFolder, commit
-from delayzero.settings import AgentName, TrainConfig
+from delayzero.runs.run_folder import commit
+from delayzero.settings import AgentName
 from delayzero.spaces import Spaces
-
-_TAIL = 1 << 16
-"""Bytes at the end of a log of metrics that surely hold a whole line."""
 
 
 def compare(plan: Plan, jobs: int, command: Sequence[str]) -> list[AgentResult]:
-    """Do what is left of a comparison, and show what came of it.
+    """Do the missing parts of a comparison, then print, draw and store its results.
 
     Args:
-        plan: What to compare.
-        jobs: Processes side by side.
-        command: What was typed, for the record.
+        plan: The comparison.
+        jobs: How many processes run at the same time.
+        command: The command that was typed, for the record.
 
     Raises:
-        UsageError: A run cannot be, or has failed.
+        UsageError: The plan is invalid, or a run failed.
     """
     jax.config.update("jax_platforms", "cpu")  # the GPU and its memory are for the runs
     check(plan)
@@ -48,20 +45,9 @@ def compare(plan: Plan, jobs: int, command: Sequence[str]) -> list[AgentResult]:
         _train(plan, jobs, variables)
         _evaluate(plan, jobs, variables)
     results = [read_agent(plan, agent) for agent in plan.agents]
-    config = plan.config(plan.agents[0], plan.seeds[0])
-    said = outcome(results)
-    print(
-        f"{config.env} under {plan.delay}: {config.interactions} interactions, "
-        f"{len(plan.seeds)} seeds, {config.final_episodes} episodes of each.\n"
-        "IQM: mean of the middle half of all scores; seconds: of training, mean over seeds.\n"
-    )
-    print(table(results))
-    if plan.laws:
-        print("\nThe same weights under other delays, IQM:\n")
-        print(delay_table(results, plan.laws))
-    print(f"\n{said}" if said else "")
-    written = plan.folder / "compare.json"
-    written.write_text(json.dumps(record(plan, results, said, command), indent=2) + "\n")
+    _print_tables(plan, results)
+    stored = plan.folder / "compare.json"
+    write_json(stored, record(plan, results, command))
     try:
         from delayzero.evaluation.compare.pictures import save_pictures
 
@@ -69,16 +55,35 @@ def compare(plan: Plan, jobs: int, command: Sequence[str]) -> list[AgentResult]:
         print("\nPictures:", *pictures, sep="\n  ")
     except MissingExtraError as error:
         print(f"\nNo pictures: {error}")
-    print(f"Everything: {written}")
+    print(f"All results: {stored}")
     return results
 
 
+def _print_tables(plan: Plan, results: Sequence[AgentResult]) -> None:
+    config = plan.config(plan.agents[0], plan.seeds[0])
+    print(
+        f"{config.env} under {plan.delay}. Seeds per agent: {len(plan.seeds)}. "
+        f"Per seed: {config.interactions} interactions, {config.final_episodes} final episodes.\n"
+        f"{EXPLANATION}\n"
+    )
+    print(table(results))
+    if plan.laws:
+        print(
+            "\nIQM of the same weights under other delays, "
+            f"{plan.law_episodes} episodes per seed; -: not evaluated\n"
+        )
+        print(delay_table(results, plan.laws))
+    sentences = outcome(results)
+    print(f"\n{sentences}" if sentences else "")
+
+
 def check(plan: Plan) -> None:
-    """Refuse what cannot be before anything is begun.
+    """Check that a comparison can run, before it starts anything.
 
     Raises:
-        UsageError: A setting or the environment cannot be, or an agent cannot learn in it.
-        DelayError: There is no such law.
+        UsageError: A setting or the environment is invalid, an agent cannot learn in the
+            environment, or a finished run has different settings.
+        DelayError: A delay law is unknown or invalid.
     """
     parse(plan.delay)
     for law in plan.laws:
@@ -87,15 +92,14 @@ def check(plan: Plan) -> None:
         raise UsageError("a comparison needs at least one agent and one seed")
     for run in plan.runs():
         config = plan.config(run.agent, run.seed)
-        if run.result.exists():  # training checks the others
-            _check_same(run, config)
+        run.folder.finished(config)  # refuses different settings; training checks unfinished runs
     env = make_training_env(replace(config, envs=1))
     env.close()
     _check_agents(plan, Spaces.of(env))
 
 
 def _check_agents(plan: Plan, spaces: Spaces) -> None:
-    """Refuse agents that cannot learn in this environment."""
+    """Check that every agent can learn in an environment with these spaces."""
     refused: dict[AgentName, str] = {}
     for agent in plan.agents:
         try:
@@ -108,37 +112,19 @@ def _check_agents(plan: Plan, spaces: Spaces) -> None:
         raise UsageError(next(iter(refused.values())) + hint)
 
 
-def _check_same(run: Run, config: TrainConfig) -> None:
-    """Refuse a finished run that had other settings."""
-    before = RunFolder(run.folder).config()
-    other = [
-        f"{name} {getattr(before, name)} (now {value})"
-        for name, value in vars(config).items()
-        if name not in FREE_FIELDS and getattr(before, name) != value
-    ]
-    if other:
-        raise UsageError(
-            f"{run.folder} holds a finished run with other settings: {', '.join(other)}; type "
-            "another --folder, or the same settings"
-        )
-
-
-def record(
-    plan: Plan, results: Sequence[AgentResult], said: str, command: Sequence[str]
-) -> dict[str, Any]:
-    """Everything about a comparison: what was asked for, how, with what, and what came of it."""
-    runs = {run.name: read_result(run) for run in plan.runs()}
+def record(plan: Plan, results: Sequence[AgentResult], command: Sequence[str]) -> dict[str, Any]:
+    """The contents of ``compare.json``: plan, commit, commands, versions, scores and figures."""
     return {
         "command": " ".join(command),
         "commit": commit(),
         "plan": {**asdict(plan), "folder": str(plan.folder)},
-        "outcome": said.split("\n"),
+        "outcome": outcome(results).split("\n"),
         "agents": {result.agent: asdict(result) for result in results},
         "runs": {
             run.name: {
                 "command": typed(run.words),
-                **runs[run.name],
-                "by_delay": read_scores(run.by_delay, plan.law_episodes),
+                **read_result(run),
+                "by_delay": read_scores(run.folder.by_delay, plan.law_episodes),
             }
             for run in plan.runs()
         },
@@ -146,12 +132,13 @@ def record(
 
 
 def _train(plan: Plan, jobs: int, variables: dict[str, str]) -> None:
+    """Train the runs that have not finished."""
     runs = plan.runs()
     total = {run.name: plan.config(run.agent, run.seed).interactions for run in runs}
     commands = [
         Command(run.name, ("delayzero", *run.words), plan.folder / "logs" / f"{run.name}.txt")
         for run in runs
-        if not run.result.exists()
+        if not run.folder.result.exists()
     ]
 
     def done() -> int:
@@ -161,9 +148,10 @@ def _train(plan: Plan, jobs: int, variables: dict[str, str]) -> None:
 
 
 def _evaluate(plan: Plan, jobs: int, variables: dict[str, str]) -> None:
+    """Evaluate the runs under the plan's other laws, one process per agent."""
     commands, parts = [], []
     for agent in plan.agents:
-        laws, runs = plan.laws_of(agent), [plan.run(agent, seed) for seed in plan.seeds]
+        laws, runs = plan.laws_of(agent), plan.runs_of(agent)
         parts += [(run, laws) for run in runs]
         if any(_missing(plan, run, laws) for run in runs):
             words = words_for(runs, laws, plan.law_episodes)
@@ -178,8 +166,9 @@ def _evaluate(plan: Plan, jobs: int, variables: dict[str, str]) -> None:
 
 
 def _missing(plan: Plan, run: Run, laws: Sequence[str]) -> int:
-    found = read_scores(run.by_delay, plan.law_episodes)
-    return sum(law not in found for law in laws)
+    """The number of laws under which a run has not been evaluated."""
+    scores = read_scores(run.folder.by_delay, plan.law_episodes)
+    return sum(law not in scores for law in laws)
 
 
 def _run(
@@ -190,7 +179,7 @@ def _run(
     total: int,
     done: Callable[[], int],
 ) -> None:
-    """Run commands with a bar of what is done."""
+    """Run commands with a progress bar."""
     if not commands:
         return
     with progress(what, total) as advance:
@@ -206,14 +195,10 @@ def _run(
 
 
 def interactions_made(run: Run) -> int:
-    """How far a run has come, by what it has written."""
-    if run.result.exists():
+    """The interactions of a run so far, according to the files in its folder."""
+    if run.folder.result.exists():
         return int(read_result(run)["interactions"])
-    if not run.metrics.exists():
+    if not run.folder.metrics.exists():
         return 0
-    with run.metrics.open("rb") as metrics:
-        metrics.seek(max(0, run.metrics.stat().st_size - _TAIL))
-        lines = metrics.read().split(b"\n")[
-            :-1
-        ]  # what follows the last end of line is half written
-    return int(json.loads(lines[-1])["interactions"]) if lines else 0
+    last = last_line(run.folder.metrics, f"delete {run.folder.path} to train the run again")
+    return 0 if last is None else int(last["interactions"])

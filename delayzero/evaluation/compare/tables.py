@@ -1,4 +1,8 @@
-"""The outcome of a comparison in words: a table, and what its numbers say."""
+"""The results of a comparison as text: tables, and whether DEZ is significantly better.
+
+A difference between two agents is called significant if the 95 % intervals of their IQMs do not
+overlap.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +13,18 @@ from delayzero.settings import AGENTS
 
 OURS = "dez"
 ENOUGH_SEEDS = 5
-"""With fewer a bootstrap's interval is much too narrow: ``benchmarks/intervals.py``."""
+"""With fewer seeds a bootstrap interval is much too narrow: ``benchmarks/intervals.py``."""
+COLUMNS = ("agent", "IQM", "95 % interval", "mean", "lowest", "training seconds")
+EXPLANATION = """\
+IQM: the mean of the middle half of all scores, with its 95 % bootstrap interval.
+mean, lowest: the mean and the lowest of all scores.
+training seconds: per run, without compilation and evaluations; mean over seeds."""
+"""Of ``COLUMNS``."""
 
 
 def table(results: Sequence[AgentResult]) -> str:
-    """One row for each agent, the best first."""
-    rows: list[tuple[str, ...]] = [("agent", "IQM", "95 % interval", "mean", "lowest", "seconds")]
+    """A table with one row per agent, the best first."""
+    rows: list[tuple[str, ...]] = [COLUMNS]
     for result in sorted(results, key=lambda result: -result.estimate.iqm):
         estimate = result.estimate
         rows.append(
@@ -31,20 +41,20 @@ def table(results: Sequence[AgentResult]) -> str:
 
 
 def delay_table(results: Sequence[AgentResult], laws: Sequence[str]) -> str:
-    """The IQM of each agent under each law; a dash where it was not evaluated."""
+    """A table of each delayed agent's IQM under each law; a dash where it was not evaluated."""
     rows: list[tuple[str, ...]] = [("agent", *laws)]
     for result in results:
         if AGENTS[result.agent].delayed:
-            found = [result.by_delay.get(law) for law in laws]
-            cells = ["-" if estimate is None else f"{estimate.iqm:.1f}" for estimate in found]
+            estimates = [result.by_delay.get(law) for law in laws]
+            cells = ["-" if estimate is None else f"{estimate.iqm:.1f}" for estimate in estimates]
             rows.append((result.agent, *cells))
     return _aligned(rows)
 
 
 def outcome(results: Sequence[AgentResult]) -> str:
-    """What the numbers say about DEZ, and how far they can be trusted."""
+    """Sentences, one per line: how DEZ compares to the others, and how far to trust that."""
     by_agent = {result.agent: result for result in results}
-    said = []
+    sentences = []
     if OURS in by_agent:
         ours = by_agent[OURS].estimate
         others: dict[str, Estimate] = {
@@ -52,52 +62,63 @@ def outcome(results: Sequence[AgentResult]) -> str:
             for result in results
             if result.agent != OURS and AGENTS[result.agent].delayed and AGENTS[result.agent].learns
         }
-        said += _against(ours, others)
+        sentences += _against(ours, others)
         if "undelayed" in by_agent:
             bound = by_agent["undelayed"].estimate.iqm
             share = f" ({ours.iqm / bound:.0%})" if bound > 0 else ""
-            said.append(f"Without delay the IQM is {bound:.1f}; DEZ has {ours.iqm:.1f}{share}.")
+            sentences.append(
+                f"The IQM without delay is {bound:.1f}; DEZ reaches {ours.iqm:.1f}{share}."
+            )
         if "random" in by_agent:
-            said.append(f"Deciding at random has {by_agent['random'].estimate.iqm:.1f}.")
+            floor = by_agent["random"].estimate.iqm
+            sentences.append(f"The IQM of random actions is {floor:.1f}.")
     fewest = min((result.seeds for result in results), default=ENOUGH_SEEDS)
     if fewest == 1:
-        said.append("One seed only: the intervals tell nothing of other seeds.")
+        sentences.append("Only 1 seed: the intervals say nothing about other seeds.")
     elif fewest < ENOUGH_SEEDS:
-        said.append(
-            f"{fewest} seeds only: the intervals are too narrow, and hold the truth less often "
-            "than they say (docs/compare.md)."
+        sentences.append(
+            f"Only {fewest} seeds: the intervals are too narrow, and contain the true value less "
+            "often than 95 % (docs/compare.md)."
         )
-    return "\n".join(said)
+    return "\n".join(sentences)
 
 
 def _against(ours: Estimate, others: dict[str, Estimate]) -> list[str]:
+    """Whether DEZ is significantly better than the other delayed agents."""
     if not others:
         return []
-    ahead = {agent: other for agent, other in others.items() if other.low > ours.high}
-    level = {
+    better = {agent: other for agent, other in others.items() if other.low > ours.high}
+    overlapping = {
         agent: other
         for agent, other in others.items()
-        if agent not in ahead and other.high >= ours.low
+        if agent not in better and other.high >= ours.low
     }
-    if not ahead and not level:
+    if not better and not overlapping:
         best = max(others, key=lambda agent: others[agent].high)
         return [
-            f"DEZ's interval {ours} lies above that of every other delayed agent; the next is "
-            f"{best} {others[best]}."
+            f"DEZ {ours} is significantly better than every other delayed agent: its 95 % interval "
+            f"lies above theirs. The next is {best} {others[best]}."
         ]
-    said = [f"DEZ's interval {ours} does not lie above that of every other delayed agent."]
-    if ahead:
-        said.append(f"Above it: {_named(ahead)}.")
-    if level:
-        said.append(f"Overlapping with it: {_named(level)}.")
-    return said
+    sentences = []
+    if better:
+        sentences.append(
+            f"DEZ {ours} is significantly worse than {_listed(better)}: its 95 % interval lies "
+            "below theirs."
+        )
+    if overlapping:
+        sentences.append(
+            f"DEZ {ours} is not significantly better than {_listed(overlapping)}: the 95 % "
+            "intervals overlap."
+        )
+    return sentences
 
 
-def _named(estimates: dict[str, Estimate]) -> str:
+def _listed(estimates: dict[str, Estimate]) -> str:
     return ", ".join(f"{agent} {estimate}" for agent, estimate in estimates.items())
 
 
 def _aligned(rows: Sequence[tuple[str, ...]]) -> str:
+    """Columns of equal width: the first aligned left, the others right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(
         "  ".join(

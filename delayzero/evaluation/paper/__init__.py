@@ -1,1 +1,1 @@
-"""Results beside the paper's tables: runs as records, and a page made of them."""
+"""Records of finished runs, and a page that compares them with the paper's tables."""

@@ -1,4 +1,4 @@
-"""``delayzero results``: keep what runs gave, and set it beside the paper's tables."""
+"""``delayzero results``: stores the results of runs, and compares them with the paper's."""
 
 from __future__ import annotations
 
@@ -15,25 +15,27 @@ RECORDS = Path("results/atari")
 
 
 def main(arguments: Sequence[str]) -> int:
-    """The verb ``results``."""
+    """Run ``delayzero results``."""
     parser = Parser(
         prog="delayzero results",
-        description="Keep what finished runs gave as one small file each, and make a table of "
-        "them beside the paper's scores, random play and people.",
+        description="Store the results of finished runs, one small file (a record) per run, and "
+        "compare them with the scores of the paper, of random play and of people.",
     )
     verbs = parser.add_subparsers(dest="verb", required=True)
-    add = verbs.add_parser("add", help="write the records of runs")
-    add.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="folders of finished runs")
-    add.add_argument("--folder", type=Path, default=RECORDS, help=f"of the records ({RECORDS})")
-    table = verbs.add_parser("table", help="make the page of all records, with a picture")
-    table.add_argument(
-        "folder", type=Path, nargs="?", default=RECORDS, help=f"of the records ({RECORDS})"
-    )
+    about_add = "write the records of finished runs"
+    add = verbs.add_parser("add", help=about_add, description=about_add.capitalize() + ".")
+    add.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="folder of a finished run")
+    folder_help = f"folder of the records (default: {RECORDS})"
+    add.add_argument("--folder", type=Path, default=RECORDS, help=folder_help)
+    about_table = "write a page with a table and a picture of all records"
+    table = verbs.add_parser("table", help=about_table, description=about_table.capitalize() + ".")
+    table.add_argument("folder", type=Path, nargs="?", default=RECORDS, help=folder_help)
     table.add_argument(
         "--out",
         type=Path,
         default=Path("docs/results.md"),
-        help="the page; its picture goes to images/ beside it (docs/results.md)",
+        help="file of the page; the picture goes to the folder images beside it "
+        "(default: docs/results.md)",
     )
     options = parser.parse_args(arguments)
     if options.verb == "add":
@@ -42,9 +44,7 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     records = read_records(options.folder)
     if not records:
-        raise UsageError(
-            f"there are no records in {options.folder}; type: delayzero results add RUN"
-        )
+        raise UsageError(f"{options.folder} contains no records; type: delayzero results add RUN")
     picture = options.out.parent / "images" / f"{options.out.stem}.png"
     page = results_page(records, str(options.folder), str(options.out), f"images/{picture.name}")
     write_whole(options.out, page)

@@ -1,4 +1,4 @@
-"""The page of results, made of records."""
+"""The page of results, generated from records."""
 
 from __future__ import annotations
 
@@ -12,33 +12,40 @@ import numpy as np
 from delayzero.evaluation.paper.records import settings_of
 from delayzero.evaluation.paper.tables import paper_score, reference
 
-HEAD = """# Results beside the paper's
+HEAD = """# Results compared with the paper
 
-Made by `delayzero results table {folder} --out {page}` from the records in `{folder}`,
-one for each run; nothing here is written by hand. A record has the configuration, the commit, the
-device, every score and the learning curve. Its command at its commit repeats the run, on a GPU up
-to rounding; at a later commit the same words may mean other settings.
+`delayzero results table {folder} --out {page}` generates this page from the records in
+`{folder}`, one per run; nothing here is written by hand. A record holds the configuration, the
+commit, the device, every score and the learning curve. Its command, run at its commit, repeats the
+run (on a GPU, up to rounding). At a later commit the same command may mean different settings.
 
-*Score*: mean over the episodes of the final evaluation, of all seeds. *Spread*: the standard
-deviation of the means of seeds, where there are several; of the episodes of a seed otherwise, in
-brackets. *Paper*: its table's mean and standard deviation for the same game, law and agent (its
-`oblivious` stands beside `oblivious-executed` too); its settings are not those of our presets.
-*Minutes*: of training, with compiling and without imports and evaluations, mean over seeds.
-*Evaluated*: the seconds of the final evaluation, with measuring what the model foresees.
+The columns of the table:
 
-![Scores by interactions, and how often foreseen and real states have one policy]({picture})
+- **score**: mean over the episodes of the final evaluation and over the seeds.
+- **spread**: standard deviation of the seeds' mean scores; with one seed, in brackets, of the
+  scores of its episodes.
+- **paper**: the paper's mean and standard deviation for the same game, delay law and agent. Its
+  `oblivious` is shown for `oblivious-executed` too. Its settings differ from those of our presets.
+- **random**, **human**: scores of random play and of people.
+- **training (min)**: minutes of training, with compilation, without imports and evaluations; mean
+  over seeds.
+- **evaluation (s)**: seconds of the final evaluation, with measuring the model's predictions; mean
+  over seeds.
 
-*Left: evaluations, thin the self-play of training; dashed the paper's final score. Episodes of
-evaluations on the way may be cut off earlier than those at the end, see `evaluate_max_steps` in the
-records. Right: how often the policy's likeliest action at the state that the model foresees is that
-at the real one; dashed, at the state left as it was.*
+![Scores by interactions, and how often the policies at predicted and real states agree]({picture})
+
+*Left: scores by interactions. Dots are evaluations, thin lines self-play during training, dashed
+lines the paper's final scores, the dotted line random play. Evaluations during training may cut
+episodes off earlier than the final one: see `evaluate_max_steps` in the records. Right: how often
+the policy's most likely action at the state that the model predicts is that at the real state;
+dashed, the same for the state that is not rolled forward.*
 """
 COMMANDS = """
-The commands, each with its commit:
+The command of each run, with its commit; `*` marks a commit with uncommitted changes:
 """
 COLUMNS = (
-    *("game", "delay", "agent", "seeds", "interactions", "updates"),
-    *("score", "spread", "paper", "random", "human", "minutes", "evaluated", "device"),
+    *("game", "delay", "agent", "seeds", "interactions", "updates", "score", "spread", "paper"),
+    *("random", "human", "training (min)", "evaluation (s)", "device"),
 )
 
 
@@ -46,34 +53,34 @@ def results_page(records: Sequence[dict[str, Any]], folder: str, page: str, pict
     """The page, in Markdown.
 
     Args:
-        records: The runs.
-        folder: Where their files are.
-        page: The file that is written.
-        picture: Of the same records, as seen from the page.
+        records: The records of the runs.
+        folder: The folder of the records.
+        page: The file of the page.
+        picture: The file of the picture of the same records, relative to the page.
     """
 
-    def cell(record: dict[str, Any]) -> tuple[str, ...]:
-        kept = ("game", "delay", "agent", "updates", "device")
+    def all_but_seed(record: dict[str, Any]) -> tuple[str, ...]:
+        named = ("game", "delay", "agent", "updates", "device")
         settings = json.dumps(settings_of(record), sort_keys=True)
-        return (*(str(record[name]) for name in kept), _interactions(record), settings)
+        return (*(str(record[name]) for name in named), _interactions(record), settings)
 
-    ordered = sorted(records, key=cell)
-    rows = [_row(list(group)) for _, group in groupby(ordered, cell)]
+    ordered = sorted(records, key=all_but_seed)
+    rows = [_row(list(group)) for _, group in groupby(ordered, all_but_seed)]
     table = [_line(COLUMNS), _line("---" for _ in COLUMNS), *map(_line, rows)]
-    commands = [f"    {record['command']}    # {_over_starts(record)}" for record in ordered]
+    commands = [f"    {record['command']}    # {_commits(record)}" for record in ordered]
     parts = (HEAD.format(folder=folder, page=page, picture=picture), *table, COMMANDS, *commands)
     return "\n".join(parts) + "\n"
 
 
 def _row(records: Sequence[dict[str, Any]]) -> list[str]:
-    """One line of the table: the same run with several seeds."""
+    """The cells of one row: the same run with one or several seeds."""
     first = records[0]
     means = [float(np.mean(record["scores"])) for record in records]
     episodes = [score for record in records for score in record["scores"]]
     several = len(means) > 1
     spread = f"{np.std(means if several else episodes, ddof=1):.1f}"
     paper = paper_score(first["game"], first["delay"], first["agent"])
-    known = reference(first["game"])
+    others = reference(first["game"])
     return [
         first["game"],
         first["delay"],
@@ -84,32 +91,33 @@ def _row(records: Sequence[dict[str, Any]]) -> list[str]:
         f"**{np.mean(means):.1f}**",
         spread if several else f"({spread})",
         "" if paper is None else f"{paper.mean:.1f} ± {paper.std:.1f}",
-        "" if known is None else f"{known.random:.1f}",
-        "" if known is None else f"{known.human:.1f}",
+        "" if others is None else f"{others.random:.1f}",
+        "" if others is None else f"{others.human:.1f}",
         f"{np.mean([record['wall_seconds'] for record in records]) / 60:.1f}",
         f"{np.mean([record['evaluate_seconds']['final'] for record in records]):.0f}",
         first["device"],
     ]
 
 
-def _over_starts(record: dict[str, Any]) -> str:
-    """The commits of a run, a star behind those of changed files; with devices if it moved."""
+def _commits(record: dict[str, Any]) -> str:
+    """The commits of a run's starts; with their devices if the run changed device."""
     starts = record.get("starts", [record])
     moved = len({start["device"] for start in starts}) > 1
-    made_by = [
+    commits = [
         _short(start["commit"]) + (f" ({start['device']})" if moved else "") for start in starts
     ]
-    return ", then ".join(dict.fromkeys(made_by))
+    return ", then ".join(dict.fromkeys(commits))
 
 
 def _short(commit: str | None) -> str:
+    """The first digits of a commit, and its star if it has one."""
     if commit is None:
         return "commit unknown"
     return commit[:7] + ("*" if commit.endswith("*") else "")
 
 
 def _interactions(record: dict[str, Any]) -> str:
-    """Without the few more than were asked for: a run ends with a step of all environments."""
+    """Rounded down to thousands: the last step of all environments may exceed the setting."""
     count = record["interactions"]
     return _number(count // 1000 * 1000 if count >= 1000 else count)
 

@@ -1,4 +1,4 @@
-"""The records as a picture: how each cell was learned, and what its models foresee."""
+"""A picture of records: their learning curves, and how well their models predict."""
 
 from __future__ import annotations
 
@@ -7,7 +7,13 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from delayzero.delays.pictures import GREY, new_figure
-from delayzero.evaluation.panels import COLOURS, draw_prediction, dress, legend_beside
+from delayzero.evaluation.panels import (
+    COLOURS,
+    HORIZON_LABEL,
+    draw_prediction,
+    dress,
+    legend_beside,
+)
 from delayzero.evaluation.paper.tables import ALGORITHMS, paper_score, reference
 
 if TYPE_CHECKING:
@@ -16,26 +22,26 @@ if TYPE_CHECKING:
 
 
 def results_picture(records: Sequence[dict[str, Any]]) -> Figure:
-    """A row for each game and law: scores by interactions, agreement by horizon.
+    """Draw one row per game and delay law: scores by interactions, agreement by horizon.
 
     Args:
-        records: At least one; in the order of :func:`read_records`.
+        records: At least one, in the order of :func:`read_records`.
 
     Raises:
-        MissingExtraError: matplotlib is not installed; the message is the line to type.
+        MissingExtraError: matplotlib is not installed; the message says what to type.
     """
     cells = [list(same) for _, same in groupby(records, lambda r: (r["game"], r["delay"]))]
     figure = new_figure(11, 3.4 * len(cells))
     panels = figure.subplots(len(cells), 2, squeeze=False)
     for (left, right), cell in zip(panels, cells, strict=True):
         _draw_scores(left, cell)
-        _draw_foresight(right, cell)
+        _draw_agreement(right, cell)
     figure.tight_layout()
     return figure
 
 
 def _draw_scores(axes: Axes, records: Sequence[dict[str, Any]]) -> None:
-    """Evaluations by interactions, thin self-play; the paper's scores and random play across."""
+    """Draw evaluations and self-play by interactions; the paper's and random scores as lines."""
     game, delay = records[0]["game"], records[0]["delay"]
     for agent, same in groupby(records, lambda r: r["agent"]):
         colour, paper = COLOURS[agent], paper_score(game, delay, agent)
@@ -47,16 +53,17 @@ def _draw_scores(axes: Axes, records: Sequence[dict[str, Any]]) -> None:
         if paper is not None:
             label = f"{ALGORITHMS[agent].replace('_', '-')}, paper"
             axes.axhline(paper.mean, color=colour, linestyle="--", lw=1, label=label)
-    known = reference(game)
-    if known is not None:
-        axes.axhline(known.random, color=GREY, linestyle=":", lw=1, label="random play")
+    scores = reference(game)
+    if scores is not None:
+        axes.axhline(scores.random, color=GREY, linestyle=":", lw=1, label="random play")
     axes.set_xlim(left=0)
     dress(axes, f"{game}, {delay}", "interactions (thin: self-play)", "score")
     legend_beside(axes)
 
 
-def _draw_foresight(axes: Axes, records: Sequence[dict[str, Any]]) -> None:
+def _draw_agreement(axes: Axes, records: Sequence[dict[str, Any]]) -> None:
+    """Draw how often the policies at predicted and real states prefer the same action."""
     for record in records:
         if record.get("prediction"):
             draw_prediction(axes, record["agent"], record["prediction"], "policy_agreement")
-    dress(axes, "Foreseen states", "steps ahead (dashed: not rolled)", "agreeing policies")
+    dress(axes, "Same action at predicted and real state", HORIZON_LABEL, "share of states")

@@ -1,4 +1,4 @@
-"""A finished run as one small file: enough to know what was run, and what came out."""
+"""Records: one small file per finished run, with its settings, provenance and results."""
 
 from __future__ import annotations
 
@@ -9,37 +9,40 @@ from delayzero.arguments import UsageError
 from delayzero.envs.atari import rom, title
 from delayzero.files import file_name, read_json, read_lines, write_json
 from delayzero.runs.curves import read_curve
+from delayzero.runs.paths import RunPaths
 from delayzero.runs.run_folder import FREE_FIELDS
 
 KEYS = (
     *("game", "delay", "agent", "seed", "interactions", "updates", "wall_seconds"),
     *("scores", "curve", "config", "command", "commit", "device"),
 )
-"""What every record has."""
+"""Keys that every record has."""
 MADE_BY = ("commit", "device")
 
 
 def record_of(run: Path) -> dict[str, Any]:
-    """The record of a finished run.
+    """Make the record of a finished run.
 
-    ``wall_seconds`` is the training with compiling and without evaluations, which have figures of
-    their own.
+    ``wall_seconds`` is the time of training, with compilation and without evaluations; these are
+    in ``evaluate_seconds``.
 
     Raises:
-        UsageError: The folder holds no finished run, or a damaged one.
+        UsageError: The folder holds no finished run, or one of its files is damaged.
     """
-    for name in ("result.json", "config.json", "starts.jsonl"):
-        if not (run / name).exists():
-            raise UsageError(f"{run} holds no finished run: there is no {name}")
-    result = read_json(run / "result.json", "train again to write it", ("env", "scores"))
-    config = read_json(run / "config.json", "put it back", ("env",))
-    spent = dict(result["seconds"])
-    on_the_way = spent.pop("evaluating", 0.0)
-    curve = read_curve(run / "metrics.jsonl", run.name)
+    files = RunPaths(run)
+    for path in (files.result, files.settings, files.starts):
+        if not path.exists():
+            raise UsageError(f"{run} holds no finished run: {path.name} is missing")
+    remedy = "delete it, and type the run's command to evaluate it again"
+    result = read_json(files.result, remedy, ("env", "scores"))
+    config = read_json(files.settings, "restore a copy", ("env",))
+    seconds = dict(result["seconds"])
+    on_the_way = seconds.pop("evaluating", 0.0)
+    curve = read_curve(run)
     versions = result["versions"]
     starts = [
         {"command": start["command"], **{name: start["versions"][name] for name in MADE_BY}}
-        for start in read_lines(run / "starts.jsonl", "put it back")
+        for start in read_lines(files.starts, "restore a copy")
     ]
     return {
         "game": _game(result["env"]),
@@ -49,7 +52,7 @@ def record_of(run: Path) -> dict[str, Any]:
         "interactions": result["interactions"],
         "updates": result["updates"],
         "wall_seconds": round(result["train_seconds"] + result["compile_seconds"] - on_the_way, 1),
-        "seconds": {**spent, "compiling": result["compile_seconds"]},
+        "seconds": {**seconds, "compiling": result["compile_seconds"]},
         "evaluate_seconds": {"on_the_way": on_the_way, "final": result["evaluate_seconds"]},
         "peak_gigabytes": result.get("peak_gigabytes"),
         "scores": result["scores"],
@@ -65,40 +68,45 @@ def record_of(run: Path) -> dict[str, Any]:
 
 
 def _game(env: str) -> str:
-    """The name that the paper's tables have, of an environment as it was typed."""
+    """The name of an environment in the paper's tables, from the name that was typed."""
     kind, _, name = env.partition(":")
     return title(rom(name)) if kind.lower() == "atari" else name or env
 
 
 def settings_of(record: dict[str, Any]) -> dict[str, Any]:
-    """What runs of one cell have in common that differ in the seed alone."""
-    apart = (*FREE_FIELDS, "seed")
-    return {name: value for name, value in record["config"].items() if name not in apart}
+    """The settings that are the same in runs that differ only in their seed."""
+    varying = (*FREE_FIELDS, "seed")
+    return {name: value for name, value in record["config"].items() if name not in varying}
 
 
 def write_record(run: Path, folder: Path) -> Path:
-    """Write the record of a run into a folder of records; its file.
+    """Write the record of a run to a folder of records; return its file.
 
     Raises:
-        UsageError: The folder has the same cell and seed, with other settings.
+        UsageError: The folder has a record of the same game, agent, delay and seed with different
+            settings.
     """
     record = record_of(run)
     words = (record["game"], record["agent"], record["delay"], f"seed{record['seed']}")
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{file_name(*words)}.json"
-    if path.exists() and settings_of(read_json(path, "take it away", KEYS)) != settings_of(record):
+    if path.exists() and settings_of(_read_record(path)) != settings_of(record):
         raise UsageError(
-            f"{path} is of a run with other settings: take it away, or type --folder with another"
+            f"{path} records a run with different settings; delete it, or type another --folder"
         )
     write_json(path, record)
     return path
 
 
 def read_records(folder: Path) -> list[dict[str, Any]]:
-    """All records of a folder, by game, law, agent and seed.
+    """Read all records of a folder, sorted by game, delay law, agent and seed.
 
     Raises:
-        UsageError: One is damaged.
+        UsageError: A record is damaged.
     """
-    found = [read_json(path, "take it away", KEYS) for path in sorted(folder.glob("*.json"))]
-    return sorted(found, key=lambda r: (r["game"], r["delay"], r["agent"], r["seed"]))
+    records = [_read_record(path) for path in sorted(folder.glob("*.json"))]
+    return sorted(records, key=lambda r: (r["game"], r["delay"], r["agent"], r["seed"]))
+
+
+def _read_record(path: Path) -> dict[str, Any]:
+    return read_json(path, "delete it, or restore a copy", KEYS)

@@ -1,9 +1,9 @@
-"""The scores of the paper's two tables, and those of random play and of people.
+"""The scores in the paper's two tables, and the scores of random play and of people.
 
 ``scores.csv`` has every cell of the tables (*Tree Search-Based Policy Optimization under Stochastic
-Execution Delay*, ICLR 2024): the walk ("stochastic") and constant delays, with M of 5, 15 and 25.
-``reference_scores.csv`` has random and human scores of the same fifteen games, and where they are
-known undelayed ones of EfficientZero and its second version.
+Execution Delay*, ICLR 2024): the walk ("stochastic") and constant delays, with a largest delay M of
+5, 15 and 25. ``reference_scores.csv`` has random and human scores of the same fifteen games and,
+where known, the scores of EfficientZero and EfficientZero V2 without delay.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ ALGORITHMS = {
     "oblivious-executed": "oblivious",
     "delayed-q": "delayed_q",
 }
-"""The paper's name for what an agent is to be compared with; it has one oblivious baseline."""
+"""The paper's name of each agent's counterpart. It has a single oblivious baseline."""
 KINDS = {"walk": "stochastic", "constant": "constant"}
+"""The paper's name of each kind of delay law."""
 
 
 class PaperScore(NamedTuple):
@@ -31,7 +32,7 @@ class PaperScore(NamedTuple):
 
 
 class Reference(NamedTuple):
-    """What else is known of a game."""
+    """Scores of random play and of people in a game."""
 
     random: float
     human: float
@@ -39,8 +40,8 @@ class Reference(NamedTuple):
 
 def paper_score(game: str, delay: str, agent: str) -> PaperScore | None:
     """The paper's score for a game, law and agent; None if its tables have no such cell."""
-    kind, _, longest = delay.partition(":")
-    return _scores().get((KINDS.get(kind, ""), game, longest, ALGORITHMS.get(agent, "")))
+    kind, _, largest = delay.partition(":")
+    return _scores().get((KINDS.get(kind, ""), game, largest, ALGORITHMS.get(agent, "")))
 
 
 def reference(game: str) -> Reference | None:

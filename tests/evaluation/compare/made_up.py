@@ -1,4 +1,4 @@
-"""Results that no run had."""
+"""Invented results."""
 
 from delayzero.evaluation.compare.results import AgentResult, Estimate
 

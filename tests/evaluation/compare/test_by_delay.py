@@ -3,6 +3,7 @@ import json
 import jax
 import pytest
 
+from delayzero.arguments import UsageError
 from delayzero.evaluation.compare import by_delay
 from delayzero.evaluation.compare.by_delay import main, read_scores
 from delayzero.evaluation.compare.plan import Plan
@@ -41,12 +42,12 @@ def test_scores_are_those_of_the_evaluator(trained):
     assert read_scores(place, 3) == {}
 
 
-def test_what_is_there_is_not_played_again(tmp_path, monkeypatch):
+def test_stored_scores_are_not_played_again(tmp_path, monkeypatch):
     """A law and a run at a time."""
     runs = [Plan(tmp_path).run("dez", seed) for seed in (0, 1)]
     for run in runs:
-        run.folder.mkdir()
-    runs[0].by_delay.write_text(json.dumps({"constant:0": [1.0, 2.0], "constant:1": [1.0]}))
+        run.folder.path.mkdir()
+    runs[0].folder.by_delay.write_text(json.dumps({"constant:0": [1.0, 2.0], "constant:1": [1.0]}))
     played = []
 
     class Fake:
@@ -72,10 +73,16 @@ def test_what_is_there_is_not_played_again(tmp_path, monkeypatch):
     assert played == [
         *(("constant:0", "dez-seed1"), ("constant:1", "dez-seed0"), ("constant:1", "dez-seed1"))
     ]
-    assert read_scores(runs[0].by_delay, 2) == {"constant:0": [1, 2], "constant:1": [5, 5]}
+    assert read_scores(runs[0].folder.by_delay, 2) == {"constant:0": [1, 2], "constant:1": [5, 5]}
     main(words)
     assert len(played) == 3
 
 
 def test_no_file_has_no_scores(tmp_path):
     assert read_scores(tmp_path / "none.json", 2) == {}
+
+
+def test_a_damaged_file_says_what_to_do(tmp_path):
+    (tmp_path / "by_delay.json").write_text('{"constant:0": [1')
+    with pytest.raises(UsageError, match=r"by_delay.json is damaged; delete it, and type the same"):
+        read_scores(tmp_path / "by_delay.json", 2)

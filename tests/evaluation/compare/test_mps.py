@@ -158,16 +158,18 @@ def check_nothing_starts(machine, jobs, capsys):
     ("text", "problem"),
     [("echo no; echo permission >&2; exit 1", "no permission"), ("exit 3", "exit code 3")],
 )
-def test_a_failure_to_start_is_told_and_survived(text, problem, machine, capsys):
+def test_a_failure_to_start_is_reported_and_survived(text, problem, machine, capsys):
     machine.install(mps.CONTROL, f'#!/bin/sh\necho "$1" >> {{calls}}\n{text}\n')
     with shared_gpu(2) as variables:
         assert variables == {}
     assert machine.asked() == [["-d"]], "nothing to stop"
-    told = capsys.readouterr().err
-    assert told == f"{mps.CONTROL} failed, processes take turns on the GPU: {problem}\n"
+    output = capsys.readouterr().err
+    assert output == f"{mps.CONTROL} failed, processes take turns on the GPU: {problem}\n"
 
 
-def test_a_program_that_cannot_be_run_is_told_and_survived(machine, tmp_path, monkeypatch, capsys):
+def test_a_program_that_cannot_be_run_is_reported_and_survived(
+    machine, tmp_path, monkeypatch, capsys
+):
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     monkeypatch.setattr(mps, "LONGEST_PLACE", 1000)
@@ -178,7 +180,7 @@ def test_a_program_that_cannot_be_run_is_told_and_survived(machine, tmp_path, mo
     assert not list((tmp_path / "temporary").iterdir())
 
 
-def test_a_daemon_that_does_not_stop_is_told(machine, capsys):
+def test_a_daemon_that_does_not_stop_is_reported(machine, capsys):
     machine.install(mps.CONTROL, '#!/bin/sh\n[ "$1" = -d ]\n')
     with shared_gpu(2) as variables:
         pass

@@ -79,7 +79,7 @@ def test_only_agents_with_a_model_have_errors(results):
     assert (rolled, stale) == ([1.0, 2.0], [3.0, 4.0])
 
 
-def test_what_was_not_measured_is_a_gap():
+def test_missing_measurements_are_gaps():
     curves = {**PREDICTION, "value_error": [1.0, None]}
     figure = prediction_picture([made_up("dez", 400, 500, prediction=curves)])
     drawn = figure.axes[2].lines[0].get_ydata()
@@ -87,7 +87,7 @@ def test_what_was_not_measured_is_a_gap():
     assert math.isnan(drawn[1])
 
 
-def test_what_there_is_nothing_to_show_of_is_not_saved(results, tmp_path):
+def test_pictures_without_results_are_not_saved(results, tmp_path):
     saved = save_pictures(results, "walk:5", LAWS, tmp_path)
     assert {path.name for path in saved} == {
         *("interactions.png", "delays.png", "overview.png", "prediction.png")

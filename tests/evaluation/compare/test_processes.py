@@ -23,25 +23,25 @@ def program(tmp_path, monkeypatch):
     return make, variables
 
 
-def test_at_most_so_many_run_at_once_and_all_do(program):
+def test_all_commands_run_at_most_two_at_a_time(program):
     make, variables = program
     commands = [make(f"p{i}", f"import time; time.sleep(0.2); print({i})") for i in range(5)]
-    seen = []
-    run_side_by_side(commands, 2, variables, seen.append)
-    assert max(map(len, seen)) == 2
-    assert {name for names in seen for name in names} == {c.name for c in commands}
+    running = []
+    run_side_by_side(commands, 2, variables, running.append)
+    assert max(map(len, running)) == 2
+    assert {name for names in running for name in names} == {c.name for c in commands}
     assert [c.log.read_text() for c in commands] == [f"{i}\n" for i in range(5)]
 
 
-def test_a_failure_stops_no_other_and_is_told(program):
+def test_a_failure_stops_no_other_command_and_is_reported(program):
     make, variables = program
     bad = make("bad", "import sys; sys.exit('delayzero: error: no such thing')")
     good = make("good", "print('done')")
     with pytest.raises(
-        UsageError, match=r"1 of 2 .* bad; the first said: no such thing \("
-    ) as told:
+        UsageError, match=r"1 of 2 .* bad; the log of the first ends: no such thing \("
+    ) as error:
         run_side_by_side([bad, good], 1, variables, lambda names: None)
-    assert str(bad.log) in str(told.value)
+    assert str(bad.log) in str(error.value)
     assert good.log.read_text() == "done\n"
 
 
@@ -68,7 +68,7 @@ def test_an_interrupt_asks_the_processes_to_stop_and_waits(program, how, capsys)
     assert command.log.read_text() == "ready\nsaved\n"
     assert not never.log.exists()
     assert signal.getsignal(signal.SIGTERM) == before
-    assert "goes on" in capsys.readouterr().err
+    assert "type the same command to resume" in capsys.readouterr().err
 
 
 def test_the_variables(tmp_path, monkeypatch):

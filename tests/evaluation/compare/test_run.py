@@ -12,6 +12,7 @@ from delayzero.cli import main
 from delayzero.evaluation.compare import run
 from delayzero.evaluation.compare.plan import Plan, usual_laws
 from delayzero.evaluation.compare.results import Estimate, read_agent
+from delayzero.settings import AGENTS
 
 
 class Signed(gym.Env):
@@ -73,7 +74,7 @@ def fails(capsys, *words):
     return capsys.readouterr().err.strip()
 
 
-def test_a_comparison_and_going_on_with_it(started, tmp_path, capsys):
+def test_a_comparison_and_resuming_it(started, tmp_path, capsys):
     words = [*WORDS, "--evaluate-delays", "constant:0", "constant:3", "--delay-episodes", "3"]
     assert main(["compare", *words]) == 0
     shown = capsys.readouterr()
@@ -81,7 +82,11 @@ def test_a_comparison_and_going_on_with_it(started, tmp_path, capsys):
         *("oblivious-seed0", "random-seed0", "oblivious-seed1", "random-seed1"),
         *("oblivious", "random"),
     ]
-    assert "CartPole-v1 under walk:2: 156 interactions, 2 seeds, 4 episodes" in shown.out
+    assert (
+        "CartPole-v1 under walk:2. Seeds per agent: 2. Per seed: 156 interactions, 4" in shown.out
+    )
+    assert "\noblivious" in shown.out
+    assert "under other delays, 3 episodes per seed" in shown.out
     assert "other delays: 8/8" in shown.err
     folder = tmp_path / "here"
     everything = json.loads((folder / "compare.json").read_text())
@@ -111,16 +116,16 @@ def test_a_comparison_and_going_on_with_it(started, tmp_path, capsys):
     assert again["agents"] == everything["agents"]
 
     capsys.readouterr()
-    told = fails(capsys, *words, "--interactions", "300")
-    assert "here/oblivious-seed0 holds a finished run with other settings" in told
-    assert "interactions 156 (now 300)" in told
+    error = fails(capsys, *words, "--interactions", "300")
+    assert "here/oblivious-seed0 holds a run with different settings" in error
+    assert "interactions 156 (now 300)" in error
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--agents", "dez", "augmentd"], "'augmentd' is no agent; did you mean 'augmented'?"),
-        (["--agents", "xyzzy"], "'xyzzy' is no agent; valid: dez, "),
+        (["--agents", "dez", "augmentd"], "did you mean 'augmented'?"),
+        (["--agents", "xyzzy"], ", ".join(AGENTS)),
         (["--delay", "wlak:5"], "did you mean 'walk'?"),
         (["--evaluate-delays", "constant:0", "wlak:5"], "did you mean 'walk'?"),
         (["--preset", "cartpol"], "did you mean 'cartpole'?"),
@@ -136,10 +141,10 @@ def test_a_comparison_and_going_on_with_it(started, tmp_path, capsys):
         (["--env", "delayzero-tests/Signed-v0", "--agents", "delayed-q"], "another --agent"),
     ],
 )
-def test_errors_are_one_line_and_begin_nothing(words, message, started, tmp_path, capsys):
-    told = fails(capsys, *words)
-    assert message in told
-    assert "\n" not in told
+def test_errors_are_one_line_and_start_nothing(words, message, started, tmp_path, capsys):
+    error = fails(capsys, *words)
+    assert message in error
+    assert "\n" not in error
     assert started == []
     assert not list(tmp_path.iterdir())
 
@@ -172,34 +177,34 @@ def test_prediction_errors_are_means_over_seeds(tmp_path):
     plan = Plan(tmp_path, agents=("dez",), seeds=(0, 1))
     for seed in plan.seeds:
         made = plan.run("dez", seed)
-        made.folder.mkdir()
-        made.metrics.write_text("")
+        made.folder.path.mkdir()
+        made.folder.metrics.write_text("")
         prediction = {"horizon": [1, 2], "latent_error": [seed, 4 * seed]}
         prediction |= {"value_error": [[None, 1.0], [None, None]][seed]}
         result = {"interactions": 9, "score": 1.0, "scores": [1.0, 2.0], "prediction": prediction}
         result |= {"train_seconds": 10.0 + seed, "seconds": {"evaluating": 2.0}}
-        made.result.write_text(json.dumps(result))
-    found = read_agent(plan, "dez")
-    assert found.prediction == {
+        made.folder.result.write_text(json.dumps(result))
+    result = read_agent(plan, "dez")
+    assert result.prediction == {
         "horizon": [1, 2],
         "latent_error": [0.5, 2.0],
         "value_error": [None, 1.0],
     }
-    assert found.seconds == 8.5
+    assert result.seconds == 8.5
 
 
-def test_how_far_a_run_has_come(tmp_path):
+def test_interactions_made_come_from_the_files_of_a_run(tmp_path):
     made = Plan(tmp_path).run("dez", 0)
     assert run.interactions_made(made) == 0
-    made.folder.mkdir()
-    made.metrics.write_text('{"interactions": 5}\n{"interactions": 7}\n{"interac')
+    made.folder.path.mkdir()
+    made.folder.metrics.write_text('{"interactions": 5}\n{"interactions": 7}\n{"interac')
     assert run.interactions_made(made) == 7
-    made.result.write_text('{"interactions": 12}')
+    made.folder.result.write_text('{"interactions": 12}')
     assert run.interactions_made(made) == 12
 
 
 @pytest.mark.slow
-def test_runs_that_are_run(tmp_path, monkeypatch, capsys):
+def test_a_real_comparison_interrupted_once(tmp_path, monkeypatch, capsys):
     """Processes, interrupted once: training, other delays, pictures."""
     monkeypatch.chdir(tmp_path)
     words = ["compare", *WORDS, "--evaluate-delays", "constant:0", "--delay-episodes", "2"]
@@ -207,7 +212,7 @@ def test_runs_that_are_run(tmp_path, monkeypatch, capsys):
     look = run.interactions_made
 
     def interrupt(made):
-        if made.name == "random-seed0" and made.folder.exists():
+        if made.name == "random-seed0" and made.folder.path.exists():
             monkeypatch.setattr(run, "interactions_made", look)
             raise KeyboardInterrupt
         return look(made)
