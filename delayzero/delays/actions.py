@@ -5,8 +5,11 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
+from gymnasium.vector import VectorEnv
+from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from delayzero.delays.law import DelayError
@@ -42,6 +45,59 @@ def admitted(space: spaces.Space[Any], action: Any) -> Any:
         except (TypeError, ValueError):
             return None
     return deepcopy(action) if space.contains(action) else None
+
+
+def admitted_batch(env: VectorEnv[Any, Any, Any], actions: Any) -> NDArray[Any]:
+    """Validate one action for each of N environments.
+
+    Returns:
+        The actions as an array, ``[N, ...]``.
+
+    Raises:
+        InvalidAction: They are not N actions of the space.
+    """
+    space = env.single_action_space
+    try:
+        array = np.asarray(actions)
+    except ValueError:
+        raise gym.error.InvalidAction(f"the actions {actions!r} do not form an array") from None
+    if _all_valid(env, array):
+        return array
+    if array.shape[:1] != (env.num_envs,):
+        raise gym.error.InvalidAction(
+            f"{env.num_envs} actions are needed, one for each environment; "
+            f"these have shape {array.shape}"
+        )
+    rows = [admitted(space, action) for action in array]
+    for row, action in enumerate(rows):
+        if action is None:
+            raise gym.error.InvalidAction(
+                f"the action {array[row]!r} of environment {row} is not in {space}"
+            )
+    return np.array(rows, space.dtype)
+
+
+def _all_valid(env: VectorEnv[Any, Any, Any], actions: NDArray[Any]) -> bool:
+    """Do what ``action_space.contains`` does, quickly for Discrete actions."""
+    space = env.single_action_space
+    if not isinstance(space, spaces.Discrete):
+        return actions.dtype == space.dtype and env.action_space.contains(actions)
+    if actions.dtype.kind not in "iu":
+        return False
+    first, last = space.start, space.start + space.n - 1
+    return actions.shape == (env.num_envs,) and bool(
+        actions.min() >= first and actions.max() <= last
+    )
+
+
+def check_action_space(env: VectorEnv[Any, Any, Any]) -> None:
+    """Check that a vector environment takes one array for the actions of all environments."""
+    space = env.single_action_space
+    if not is_array_space(space) or env.action_space != batch_space(space, env.num_envs):
+        raise DelayError(
+            f"the {env.num_envs} environments should each take one Discrete, MultiDiscrete, "
+            f"MultiBinary or Box action, not {env.action_space}"
+        )
 
 
 def default_action(space: spaces.Space[Any]) -> Any:
@@ -94,11 +150,21 @@ class PendingEncoder:
     number, 1 where no action is pending. Slots beyond the known ones are zero but for that.
     """
 
-    def __init__(self, space: spaces.Space[Any], max_delay: int) -> None:
+    def __init__(self, space: spaces.Space[Any], max_delay: int, instead: str = "delay") -> None:
+        """Make the encoder of a queue.
+
+        Args:
+            space: The space of one action.
+            max_delay: M, the number of slots.
+            instead: The choice of ``observe`` that needs no encoding, for the error message.
+
+        Raises:
+            DelayError: Actions of the space have no encoding as one array.
+        """
         if not is_array_space(space):
             raise DelayError(
-                f"pending actions of {type(space).__name__} can't be observed; "
-                "use observe='delay', or a space Discrete, MultiDiscrete, MultiBinary or Box"
+                f"{type(space).__name__} actions can't be observed as an array; use "
+                f"observe='{instead}', or a space Discrete, MultiDiscrete, MultiBinary or Box"
             )
         self._space = space
         self._size = int(spaces.flatdim(space))

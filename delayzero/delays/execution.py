@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import deepcopy
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import gymnasium as gym
 import numpy as np
@@ -17,6 +17,13 @@ from delayzero.delays.actions import (
     copied,
     default_action,
     initial_queue,
+)
+from delayzero.delays.augment import (
+    augmented,
+    augmented_space,
+    check_observe,
+    fraction,
+    fraction_space,
 )
 from delayzero.delays.channel import Channel, delay_wrappers, resolve_law
 from delayzero.delays.law import DelayError, Law, nearest
@@ -117,7 +124,9 @@ class DelayedExecution(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruc
         self._encoder = None
         if observe == "pending":
             self._encoder = PendingEncoder(self._space, self.max_delay)
-        self.observation_space = observed_space(env.observation_space, observe, self._encoder)
+        self.observation_space = augmented_space(
+            env.observation_space, delay_spaces(observe, self._encoder)
+        )
         self._closed_loop = self.law.closed_loop
         self._observation: Any = None  # the environment's latest
         self._running = False
@@ -231,28 +240,25 @@ class DelayedExecution(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruc
         }
 
     def _observed(self, observation: Any) -> Any:
-        """The observation as the agent gets it: with the delay and the queue, if asked for."""
+        """Return an observation as the agent gets it: with the delay and the queue, if asked."""
         if self.observe == "plain":
             return observation
-        delay = self._delay()
-        if self._encoder is None:
-            return observed(observation, delay, self.max_delay)
-        known = self._pending()
-        pending: NDArray[Any] = np.zeros((self.max_delay, *self._shape), self._space.dtype)
-        if known:
-            pending[: len(known)] = known
-        filled = np.arange(self.max_delay) < len(known)
-        return observed(observation, delay, self.max_delay, self._encoder.encode(pending, filled))
+        parts = {"delay": fraction(self._delay(), self.max_delay)}
+        if self._encoder is not None:
+            queue = self._pending()
+            pending: NDArray[Any] = np.zeros((self.max_delay, *self._shape), self._space.dtype)
+            if queue:
+                pending[: len(queue)] = queue
+            filled = np.arange(self.max_delay) < len(queue)
+            parts["pending"] = self._encoder.encode(pending, filled)
+        return augmented(observation, parts)
 
 
 def check_choices(law: Law, rule: str, reveal: str, observe: str) -> None:
     """Check the wrapper's arguments that are words, and that they go together."""
-    for what, word, words in (
-        ("reveal", reveal, ("before", "after", "never")),
-        ("observe", observe, ("plain", "delay", "pending")),
-    ):
-        if word not in words:
-            raise DelayError(f"{what}='{word}' is not valid{nearest(str(word), words)}")
+    if reveal not in get_args(Reveal):
+        raise DelayError(f"unknown reveal='{reveal}'{nearest(str(reveal), get_args(Reveal))}")
+    check_observe(observe, get_args(Observe))
     if reveal == "never" and observe != "plain":
         raise DelayError(
             f"observe='{observe}' shows the delay and reveal='never' hides it; "
@@ -278,24 +284,11 @@ def recorded_actions(actions: Any) -> Any:
     return actions.tolist() if isinstance(actions, np.ndarray) else actions
 
 
-def observed_space(
-    space: spaces.Space[Any], observe: str, encoder: PendingEncoder | None
-) -> spaces.Space[Any]:
-    """The observation space with the delay, or the delay and the pending queue, in it."""
-    if observe == "plain":
-        return space
-    parts = {"observation": space, "delay": spaces.Box(0.0, 1.0, (1,), np.float32)}
+def delay_spaces(observe: str, encoder: PendingEncoder | None) -> dict[str, spaces.Space[Any]]:
+    """Return the spaces of what ``observe`` adds to an observation, by key."""
+    parts: dict[str, spaces.Space[Any]] = {}
+    if observe != "plain":
+        parts["delay"] = fraction_space()
     if encoder is not None:
         parts["pending"] = encoder.space
-    return spaces.Dict(parts)
-
-
-def observed(
-    observation: Any, delay: Any, max_delay: int, pending: NDArray[np.float32] | None = None
-) -> dict[str, Any]:
-    """An observation (or a batch) with the delay, divided by M, and the pending queue."""
-    share = np.asarray(delay, np.float32)[..., None] / np.float32(max(max_delay, 1))
-    parts = {"observation": observation, "delay": share}
-    if pending is not None:
-        parts["pending"] = pending
     return parts

@@ -8,12 +8,18 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
-from delayzero.delays.actions import PendingEncoder, admitted, default_action, is_array_space
+from delayzero.delays.actions import (
+    PendingEncoder,
+    admitted,
+    admitted_batch,
+    check_action_space,
+    default_action,
+)
+from delayzero.delays.augment import augmented, augmented_finals, augmented_space, fraction
 from delayzero.delays.channel import Channel, delay_wrappers, resolve_law
 from delayzero.delays.episodes import (
     EpisodeEnds,
@@ -27,8 +33,7 @@ from delayzero.delays.execution import (
     Observe,
     Reveal,
     check_choices,
-    observed,
-    observed_space,
+    delay_spaces,
     recorded_actions,
     recorded_law,
 )
@@ -116,8 +121,8 @@ class DelayedExecutionVector(
         if not callable(self._initial):
             self._initial = self._queues(self._initial, env.num_envs)
         self._encoder = PendingEncoder(space, self.max_delay) if observe == "pending" else None
-        self.single_observation_space = observed_space(
-            env.single_observation_space, observe, self._encoder
+        self.single_observation_space = augmented_space(
+            env.single_observation_space, delay_spaces(observe, self._encoder)
         )
         self.observation_space = (
             env.observation_space
@@ -218,38 +223,7 @@ class DelayedExecutionVector(
                 f"environments {np.flatnonzero(self._ended).tolist()} have ended; call "
                 "reset(options={'reset_mask': mask}) with True for them"
             )
-        try:
-            array = np.asarray(actions)
-        except ValueError:
-            raise gym.error.InvalidAction(f"the actions {actions!r} are no array") from None
-        if self._all_valid(array):
-            return array
-        if array.shape[:1] != (self.num_envs,):
-            raise gym.error.InvalidAction(
-                f"{self.num_envs} actions are needed, one for each environment; "
-                f"these have shape {array.shape}"
-            )
-        space = self.env.single_action_space
-        rows = [admitted(space, action) for action in array]
-        for row, action in enumerate(rows):
-            if action is None:
-                raise gym.error.InvalidAction(
-                    f"the action {array[row]!r} of environment {row} is not in {space}"
-                )
-        return np.array(rows, self._actions.dtype)
-
-    def _all_valid(self, actions: NDArray[Any]) -> bool:
-        """What ``action_space.contains`` tests, quickly for Discrete actions."""
-        space = self.env.single_action_space
-        if not isinstance(space, spaces.Discrete):
-            same = actions.dtype == self._actions.dtype
-            return same and self.env.action_space.contains(actions)
-        if actions.dtype.kind not in "iu":
-            return False
-        first, last = space.start, space.start + space.n - 1
-        return actions.shape == self._rows.shape and bool(
-            actions.min() >= first and actions.max() <= last
-        )
+        return admitted_batch(self.env, actions)
 
     def _decide(self, actions: NDArray[Any], ran: Mask) -> NDArray[np.int64]:
         """Give the decisions to the channels; the times of the decisions that run."""
@@ -267,7 +241,7 @@ class DelayedExecutionVector(
     def _show(self, actions: NDArray[Any], ran: Mask, final: Any, done: Mask) -> None:
         """Show closed-loop laws what came of the steps that ran."""
         for i in np.flatnonzero(ran).tolist():
-            observation = self._row(i) if final is None or not done[i] else final[i]
+            observation = self._row(i) if final is None or not done[i] else take_rows(final, i)
             self._channels[i].observe(observation, actions[i])
 
     def _begin_episodes(self, mask: Mask) -> None:
@@ -341,32 +315,20 @@ class DelayedExecutionVector(
             final_info[key] = done.copy() if key.startswith("_") else value
         info["final_info"] = final_info
         info.setdefault("_final_info", done.copy())
-        if self.observe == "plain":
-            return
-        batch = self._observed(known)
-        final = np.full(self.num_envs, None, object)
-        for row in np.flatnonzero(done):
-            parts = {key: batch[key][row] for key in batch if key != "observation"}
-            final[row] = {"observation": info["final_obs"][row], **parts}
-        info["final_obs"] = final
+        if self.observe != "plain":
+            info["final_obs"] = augmented_finals(info["final_obs"], self._parts(known), done)
 
     def _observed(self, known: dict[str, Any]) -> Any:
+        return augmented(self._observations, self._parts(known))
+
+    def _parts(self, known: dict[str, Any]) -> dict[str, Any]:
+        """Return what ``observe`` adds to the observations, as batches."""
         if self.observe == "plain":
-            return self._observations
-        pending = None
+            return {}
+        parts = {"delay": fraction(known["delay"], self.max_delay)}
         if self._encoder is not None:
-            pending = self._encoder.encode(known["pending"], known["pending_mask"])
-        return observed(self._observations, known["delay"], self.max_delay, pending)
+            parts["pending"] = self._encoder.encode(known["pending"], known["pending_mask"])
+        return parts
 
     def _row(self, row: int) -> Any:
         return take_rows(self._observations, row)
-
-
-def check_action_space(env: VectorEnv[Any, Any, Any]) -> None:
-    """Check that a vector environment takes one array for the actions of all environments."""
-    space = env.single_action_space
-    if not is_array_space(space) or env.action_space != batch_space(space, env.num_envs):
-        raise DelayError(
-            f"DelayedExecutionVector takes one Discrete, MultiDiscrete, MultiBinary or Box "
-            f"action for each of the {env.num_envs} environments, not {env.action_space}"
-        )

@@ -4,7 +4,9 @@ import warnings
 
 import ale_py
 import gymnasium as gym
+import numpy as np
 import pytest
+from gymnasium import spaces
 from gymnasium.utils.env_checker import check_env
 
 from delayzero.delays import DelayedExecution, DelayedObservation
@@ -12,9 +14,16 @@ from delayzero.envs.minatar import MinAtar
 
 gym.register_envs(ale_py)
 
+
+def two_keys(env):
+    space = spaces.Dict({"all": env.observation_space, "first": spaces.Box(-np.inf, np.inf, (1,))})
+    return gym.wrappers.TransformObservation(env, lambda o: {"all": o, "first": o[:1]}, space)
+
+
 ENVIRONMENTS = {
     "cartpole": lambda: gym.make("CartPole-v1"),
     "pendulum": lambda: gym.make("Pendulum-v1"),
+    "two keys": lambda: two_keys(gym.make("CartPole-v1")),
     "minatar": lambda: MinAtar("breakout"),
     "atari": lambda: gym.make("ALE/Breakout-v5", repeat_action_probability=0.0),
 }
