@@ -115,6 +115,7 @@ class DelayedExecution(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruc
         self._actions: list[Any] = [None] * self._places  # a ring of the latest decisions
         self._space = self.action_space
         self._shape = self._space.shape or ()
+        self._scalar = isinstance(self._space, spaces.Discrete)  # actions that can't be changed
         self._initial = initial_actions
         if initial_actions is None:
             # A space without a default action needs none if nothing is ever delayed.
@@ -236,7 +237,7 @@ class DelayedExecution(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruc
         pending = self._pending()
         return {
             "delay": self._delay(),
-            "pending": tuple(map(copied, pending) if self._shape else pending),
+            "pending": tuple(pending if self._scalar else map(copied, pending)),
         }
 
     def _observed(self, observation: Any) -> Any:

@@ -37,6 +37,49 @@ WRAPPERS = {
 }
 
 
+class Still(gym.Env):
+    """Takes actions of a space and does nothing."""
+
+    observation_space = spaces.Box(0, 1, (2,))
+
+    def __init__(self, action_space):
+        self.action_space = action_space
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return np.zeros(2, np.float32), {}
+
+    def step(self, action):
+        return np.zeros(2, np.float32), 0.0, False, False, {}
+
+
+AIM = spaces.Box(-1, 1, (2,))
+COMPOSITE = {
+    "dict": (
+        spaces.Dict({"go": spaces.Discrete(2), "aim": AIM}),
+        {"go": 1, "aim": np.zeros(2, np.float32)},
+    ),
+    "tuple": (spaces.Tuple([spaces.Discrete(2), AIM]), (1, np.zeros(2, np.float32))),
+}
+
+
+@pytest.mark.parametrize("queue", [False, True])
+@pytest.mark.parametrize("kind", COMPOSITE)
+def test_checker_passes_with_composite_actions(kind, queue):
+    space, action = COMPOSITE[kind]
+    initial = [action] * 3 if queue else action
+    env = DelayedExecution(Still(space), "walk:3", initial_actions=initial)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        check_env(env, skip_render_check=True)
+    _, info = env.reset(seed=0)
+    assert info["pending"][0] is not info["pending"][1]
+    aims = [pending["aim" if kind == "dict" else 1] for pending in info["pending"]]
+    aims[0][:] = 1  # the agent changes what it was told
+    assert not aims[1].any()
+    assert not env.step(action)[-1]["executed_action"]["aim" if kind == "dict" else 1].any()
+
+
 @pytest.mark.parametrize("wrapper", WRAPPERS)
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
 def test_checker_passes(environment, wrapper):
