@@ -34,6 +34,11 @@ WRAPPERS = {
     "after": lambda env: DelayedExecution(env, "wifi", observe="pending", reveal="after"),
     "never": lambda env: DelayedExecution(env, "constant:3", reveal="never"),
     "observation": lambda env: DelayedObservation(env, "walk:5"),
+    "age": lambda env: DelayedObservation(env, "wifi", observe="age"),
+    "actions": lambda env: DelayedObservation(env, "walk:5", observe="actions"),
+    "both": lambda env: DelayedExecution(
+        DelayedObservation(env, "wifi", observe="actions"), "walk:5", observe="pending"
+    ),
 }
 
 
