@@ -178,12 +178,22 @@ def table(comparisons: Sequence[Comparison]) -> str:
 def add_options(parser: Parser) -> None:
     """What can be typed behind ``delayzero delays demo``."""
     parser.description = __doc__ and __doc__.partition("\n\n")[2]
-    parser.add_argument("--save", metavar="DIR", default="delays-demo", help="for the pictures")
     parser.add_argument(
-        "--episodes", metavar="N", type=whole(1), default=100, help="of each controller and law"
+        "--save", metavar="DIR", default="delays-demo", help="folder for the pictures (%(default)s)"
     )
     parser.add_argument(
-        "--seed", metavar="S", type=whole(0), default=1000, help="of the first episode"
+        "--episodes",
+        metavar="N",
+        type=whole(1),
+        default=100,
+        help="episodes of each controller under each law (%(default)s)",
+    )
+    parser.add_argument(
+        "--seed",
+        metavar="S",
+        type=whole(0),
+        default=1000,
+        help="seed of the first episode (%(default)s)",
     )
 
 
