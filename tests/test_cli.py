@@ -113,7 +113,7 @@ def test_help_explains_trace_files(verb, columns, capsys):
     ("words", "message"),
     [
         (["show"], "required: LAW"),
-        (["show", "walk:5", "--rule", "fifo"], "'fifo' is no rule"),
+        (["show", "walk:5", "--rule", "fifo"], "unknown rule 'fifo'"),
         (["show", "walk:5", "--max-delay", "3"], "more than max_delay=3"),
         (["show", "walk:5", "--max-delay", "x"], "'x' should be a whole number"),
         (["show", "walk:5", "--seed", "-1"], "should be at least 0"),

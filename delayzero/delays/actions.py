@@ -1,4 +1,4 @@
-"""Actions as data: what fills the initial queue, and pending actions as an observation."""
+"""Actions: validation, the initial queue, and the encoding of pending actions."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ ARRAY_SPACES = (spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary, space
 
 
 def is_array_space(space: spaces.Space[Any]) -> bool:
-    """Whether actions of the space are numbers or arrays of one shape."""
+    """Return whether actions of the space are numbers or arrays of one shape."""
     return isinstance(space, ARRAY_SPACES)
 
 
 def copied(value: Any) -> Any:
-    """A copy of an action or observation that later changes by others do not reach."""
-    if isinstance(value, (np.generic, int)):  # can't be changed
+    """Copy an action or observation, so that later changes to the original do not reach it."""
+    if isinstance(value, (np.generic, int)):  # immutable
         return value
     return value.copy() if isinstance(value, np.ndarray) else deepcopy(value)
 
 
 def admitted(space: spaces.Space[Any], action: Any) -> Any:
-    """A copy of an action in the space's own type; None if it is not in the space.
+    """Return a copy of an action in the space's type, or None if it is not in the space.
 
-    Arrays may come as lists and in another type of the same kind, as environments accept them.
+    As environments do, this accepts lists for arrays, and other types of the same kind.
     """
-    if type(space) is spaces.Discrete:  # quickly: Discrete.contains is slow
+    if type(space) is spaces.Discrete:  # fast: Discrete.contains is slow
         if isinstance(action, (int, np.integer)):
             return space.dtype.type(action) if 0 <= action - space.start < space.n else None
         whole = isinstance(action, np.ndarray) and action.shape == () and action.dtype.kind in "iu"
@@ -78,7 +78,7 @@ def admitted_batch(env: VectorEnv[Any, Any, Any], actions: Any) -> NDArray[Any]:
 
 
 def _all_valid(env: VectorEnv[Any, Any, Any], actions: NDArray[Any]) -> bool:
-    """Do what ``action_space.contains`` does, quickly for Discrete actions."""
+    """Test what ``action_space.contains`` tests; fast for Discrete actions."""
     space = env.single_action_space
     if not isinstance(space, spaces.Discrete):
         return actions.dtype == space.dtype and env.action_space.contains(actions)
@@ -101,7 +101,7 @@ def check_action_space(env: VectorEnv[Any, Any, Any]) -> None:
 
 
 def default_action(space: spaces.Space[Any]) -> Any:
-    """The action that fills the initial queue if nothing is said: the first one, or zero."""
+    """Return the action that fills the initial queue by default: the first one, or zero."""
     if isinstance(space, spaces.Discrete):
         return np.asarray(space.start, space.dtype)[()]
     if isinstance(space, spaces.MultiDiscrete):
@@ -111,7 +111,7 @@ def default_action(space: spaces.Space[Any]) -> Any:
     if isinstance(space, spaces.Box):
         return np.clip(np.zeros(space.shape, space.dtype), space.low, space.high)
     raise DelayError(
-        f"there is no default action for {space}; give initial_actions, an action or {_QUEUE}"
+        f"there is no default action for {space}; pass initial_actions: one action, or {_QUEUE}"
     )
 
 
@@ -119,10 +119,10 @@ _QUEUE = "one action for each of the M steps"
 
 
 def initial_queue(value: Any, space: spaces.Space[Any], max_delay: int) -> list[Any]:
-    """The M actions of an initial queue from one action, or from a sequence of M actions.
+    """Return the M actions of an initial queue, from one action or a sequence of M actions.
 
     Raises:
-        DelayError: It is neither.
+        DelayError: ``value`` is neither.
     """
     action = admitted(space, value)
     if action is not None:
@@ -130,11 +130,11 @@ def initial_queue(value: Any, space: spaces.Space[Any], max_delay: int) -> list[
     try:
         actions = list(value)
     except TypeError:
-        raise DelayError(f"initial actions {value!r} are no action of {space}") from None
+        raise DelayError(f"initial_actions={value!r} is not an action of {space}") from None
     if len(actions) != max_delay:
         raise DelayError(
-            f"the initial actions are no action of {space}, and as {len(actions)} actions they "
-            f"are not {_QUEUE}, M = {max_delay}"
+            f"initial_actions is not an action of {space}; as a sequence of {len(actions)} actions "
+            f"it should have {_QUEUE}, M = {max_delay}"
         )
     queue = [admitted(space, action) for action in actions]
     for place, (given, action) in enumerate(zip(actions, queue, strict=True)):
@@ -144,10 +144,13 @@ def initial_queue(value: Any, space: spaces.Space[Any], max_delay: int) -> list[
 
 
 class PendingEncoder:
-    """Pending actions as one array: one-hot (or plain, for Box) with a column for "nothing".
+    """Encodes a queue of actions as one array: one-hot, or plain numbers for Box.
 
-    A slot is the action's flat form (as :func:`gymnasium.spaces.flatten` has it) and one further
-    number, 1 where no action is pending. Slots beyond the known ones are zero but for that.
+    Each slot holds the action as :func:`gymnasium.spaces.flatten` flattens it, and one more number
+    that is 1 if the slot is empty. The other numbers of an empty slot are 0.
+
+    Attributes:
+        space: The space of the encoded queue: a Box of shape ``[M, size + 1]``.
     """
 
     def __init__(self, space: spaces.Space[Any], max_delay: int, instead: str = "delay") -> None:
@@ -177,21 +180,21 @@ class PendingEncoder:
             dtype=np.float32,
         )
 
-    def encode(self, actions: NDArray[Any], known: NDArray[np.bool_]) -> NDArray[np.float32]:
-        """Encode a padded queue.
+    def encode(self, actions: NDArray[Any], filled: NDArray[np.bool_]) -> NDArray[np.float32]:
+        """Encode padded queues.
 
         Args:
-            actions: Shape ``[..., M, *action_shape]``.
-            known: Which slots hold an action, ``[..., M]``.
+            actions: Shape ``[..., M, *action_shape]``; empty slots may hold anything.
+            filled: Which slots hold an action, ``[..., M]``.
 
         Returns:
             Shape ``[..., M, size + 1]``.
         """
-        result = np.zeros((*known.shape, self._size + 1), np.float32)
-        result[..., :-1] = self._flatten(actions)
-        result[~known] = 0
-        result[..., -1] = ~known
-        return result
+        encoded = np.zeros((*filled.shape, self._size + 1), np.float32)
+        encoded[..., :-1] = self._flatten(actions)
+        encoded[~filled] = 0
+        encoded[..., -1] = ~filled
+        return encoded
 
     def _flatten(self, actions: NDArray[Any]) -> Any:
         space = self._space
@@ -212,5 +215,5 @@ class PendingEncoder:
 
     @staticmethod
     def _place(actions: NDArray[Any], start: Any, count: Any) -> Any:
-        """The row of the identity matrix; padding may lie outside the space and is clipped."""
+        """Return rows of the identity matrix; padding outside the space is clipped."""
         return np.clip(actions - start, 0, count - 1)

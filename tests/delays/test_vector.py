@@ -270,7 +270,7 @@ def test_lost_lives_reported_as_ends_are_noticed(mode):
         for step in range(900):
             vector.step(np.full(2, 1 if step % 5 == 0 else 3))
 
-    with pytest.raises(DelayError, match="give life_loss_info=True"):
+    with pytest.raises(DelayError, match="pass life_loss_info=True"):
         play()
     with pytest.raises(DelayError, match="play on after a lost life"):
         DelayedExecutionVector(cartpoles(), "constant:3", life_loss_info=True)
@@ -366,7 +366,7 @@ def test_bad_input():
         DelayedExecutionVector(cartpoles(), "constant:2", initial_actions=5)
     silent = cartpoles()
     silent.metadata = {}
-    with pytest.raises(DelayError, match="does not say when it resets"):
+    with pytest.raises(DelayError, match="does not declare when it resets"):
         DelayedExecutionVector(silent, "constant:2")
     assert vector.step([0, 1, 0])[-1]["delay"].shape == (N,)  # a list will do
 
