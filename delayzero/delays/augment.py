@@ -66,7 +66,7 @@ def augmented_finals(finals: Any, parts: dict[str, Any], mask: Mask) -> NDArray[
         mask: Which environments have a final observation, ``[N]``.
 
     Returns:
-        An array of objects ``[N]``, as Gymnasium has it; None outside the mask.
+        An array of objects ``[N]``, as in Gymnasium; None outside the mask.
     """
     result = np.full(len(mask), None, object)
     for row in np.flatnonzero(mask).tolist():

@@ -158,7 +158,7 @@ class DelayedExecution(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruc
             initial = self._initial
             self._fill(self._queue(initial(observation)) if callable(initial) else initial)
         self._running = True
-        return self._observed(observation), {**info, **self._known()}
+        return self._observed(observation), {**info, **self._delay_info()}
 
     def set_initial_actions(self, actions: Any) -> tuple[Any, dict[str, Any]]:
         """Set the initial queue of this episode, after ``reset`` and before the first ``step``.
@@ -181,7 +181,7 @@ class DelayedExecution(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruc
                 "set it after reset() and before the first step()"
             )
         self._fill(self._queue(actions))
-        return self._observed(copied(self._observation)), self._known()
+        return self._observed(copied(self._observation)), self._delay_info()
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Decide on an action; the environment runs the newest decision that has arrived."""
@@ -200,7 +200,7 @@ class DelayedExecution(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruc
         channel.observe(observation, action)
         info = {
             **info,
-            **self._known(),
+            **self._delay_info(),
             "executed_action": copied(executed),
             "decision_time": decision_time,
             "dropped": channel.schedule.dropped,
@@ -240,12 +240,12 @@ class DelayedExecution(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruc
         return self._channel.delay if self.reveal == "before" else self._channel.last_delay
 
     def _pending(self) -> list[Any]:
-        known = self._channel.delay if self.reveal == "before" else self.max_delay
-        assert known is not None
+        length = self._channel.delay if self.reveal == "before" else self.max_delay
+        assert length is not None
         places = self._places
-        return [self._actions[time % places] for time in self._channel.schedule.pending(known)]
+        return [self._actions[time % places] for time in self._channel.schedule.pending(length)]
 
-    def _known(self) -> dict[str, Any]:
+    def _delay_info(self) -> dict[str, Any]:
         """Return the keys of ``info`` that the agent knows before its next decision."""
         if self.reveal == "never":
             return {}

@@ -34,7 +34,7 @@ ObserveAge = Literal["plain", "age", "actions"]
 
 
 class DelayedObservation(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
-    """The agent observes late: observation t reaches it at t + z_t, with the reward before it.
+    """Observations arrive late: observation t at t + z_t, with the reward of the step before it.
 
     At each step the agent sees the newest observation that has arrived (or what ``rule`` says) and
     gets the sum of the rewards of all packets up to it. It sees the first observation at once. At

@@ -147,8 +147,8 @@ class DelayedExecutionVector(
         self._ends.begin(info, mask)
         self._begin_episodes(mask)
         self._ended &= ~mask
-        known = self._known()
-        return self._observed(known), {**info, **known}
+        delay_info = self._delay_info()
+        return self._observed(delay_info), {**info, **delay_info}
 
     def set_initial_actions(
         self, actions: Any, mask: Mask | None = None
@@ -177,8 +177,8 @@ class DelayedExecutionVector(
                     "set it after its reset and before its first step"
                 )
         self._fill(rows, self._queues(actions, self.num_envs)[rows])
-        known = self._known()
-        return self._observed(known), known
+        delay_info = self._delay_info()
+        return self._observed(delay_info), delay_info
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Decide on actions; each environment runs the newest decision that has arrived."""
@@ -200,9 +200,9 @@ class DelayedExecutionVector(
         if begun.any():
             self._begin_episodes(begun)
         self._ended = np.zeros_like(done) if same_step else done
-        known = self._known()
-        info.update(known)
-        return self._observed(known), rewards, terminated, truncated, info
+        delay_info = self._delay_info()
+        info.update(delay_info)
+        return self._observed(delay_info), rewards, terminated, truncated, info
 
     def delay_state(self) -> dict[str, Any]:
         """Return the wrapper's exact state, with the pending actions, without the environments'.
@@ -288,7 +288,7 @@ class DelayedExecutionVector(
         places = (self._slots - self.max_delay) % self._places
         self._actions[rows[:, None], places] = queues
 
-    def _known(self) -> dict[str, Any]:
+    def _delay_info(self) -> dict[str, Any]:
         """Return the keys of ``info`` that the agent knows before its next decisions."""
         if self.reveal == "never":
             return {}
@@ -301,9 +301,9 @@ class DelayedExecutionVector(
         mask = self._slots < np.array(lengths)[:, None]
         pending = self._actions[self._rows[:, None], times % self._places]
         pending *= mask.reshape(mask.shape + (1,) * (pending.ndim - 2))
-        known = {"delay": np.array(delays), "pending": pending, "pending_mask": mask}
+        delay_info = {"delay": np.array(delays), "pending": pending, "pending_mask": mask}
         present = np.ones(len(channels), bool)
-        return {**known, **{f"_{key}": present for key in known}}
+        return {**delay_info, **{f"_{key}": present for key in delay_info}}
 
     def _outcome(
         self, executed: NDArray[Any], decision_times: NDArray[np.int64], ran: Mask
@@ -320,25 +320,27 @@ class DelayedExecutionVector(
 
     def _finish(self, info: dict[str, Any], done: Mask) -> None:
         """Add delay and queue to the final observation and info of episodes that have ended."""
-        known = self._known()
+        delay_info = self._delay_info()
         final_info = dict(info.get("final_info", {}))
-        for key, value in known.items():
+        for key, value in delay_info.items():
             final_info[key] = done.copy() if key.startswith("_") else value
         info["final_info"] = final_info
         info.setdefault("_final_info", done.copy())
         if self.observe != "plain":
-            info["final_obs"] = augmented_finals(info["final_obs"], self._parts(known), done)
+            info["final_obs"] = augmented_finals(info["final_obs"], self._parts(delay_info), done)
 
-    def _observed(self, known: dict[str, Any]) -> Any:
-        return augmented(self._observations, self._parts(known))
+    def _observed(self, delay_info: dict[str, Any]) -> Any:
+        return augmented(self._observations, self._parts(delay_info))
 
-    def _parts(self, known: dict[str, Any]) -> dict[str, Any]:
+    def _parts(self, delay_info: dict[str, Any]) -> dict[str, Any]:
         """Return what ``observe`` adds to the observations, as batches."""
         if self.observe == "plain":
             return {}
-        parts = {"delay": fraction(known["delay"], self.max_delay)}
+        parts = {"delay": fraction(delay_info["delay"], self.max_delay)}
         if self._encoder is not None:
-            parts["pending"] = self._encoder.encode(known["pending"], known["pending_mask"])
+            parts["pending"] = self._encoder.encode(
+                delay_info["pending"], delay_info["pending_mask"]
+            )
         return parts
 
     def _row(self, row: int) -> Any:
