@@ -59,7 +59,7 @@ def test_the_nearest_verb_is_named(capsys):
     assert "delayzero --help" in fails(capsys, "--verbose")
 
 
-def test_show_prints_figures_and_saves_a_picture(tmp_path, capsys):
+def test_show_prints_statistics_and_writes_nothing(tmp_path, capsys):
     assert main(["delays", "show", "constant:3"]) == 0
     shown = capsys.readouterr().out
     lines = {line[2:].partition("  ")[0]: line.split() for line in shown.splitlines()[2:11]}
@@ -67,14 +67,17 @@ def test_show_prints_figures_and_saves_a_picture(tmp_path, capsys):
     assert lines["mean delay"][2] == "3.00"
     assert lines["autocorrelation"][1:] == ["-", "the", "delay", "never", "changes"]
     assert lines["effective lag"][2] == "3.00"
-    assert (tmp_path / "constant-3.png").read_bytes().startswith(b"\x89PNG")
+    assert "--save constant-3.png" in shown
+    assert not list(tmp_path.iterdir())
 
 
 def test_show_takes_its_options(tmp_path, capsys):
     options = ["--rule", "fixed", "--max-delay", "4", "--seed", "2", "--save", "my.png"]
     assert main(["delays", "show", "exponential:mean=30@20ms", *options]) == 0
-    assert "rule fixed, M = 4" in capsys.readouterr().out
-    assert (tmp_path / "my.png").exists()
+    shown = capsys.readouterr().out
+    assert "rule fixed, M = 4" in shown
+    assert shown.endswith("picture: my.png\n")
+    assert (tmp_path / "my.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_show_without_matplotlib_still_prints_the_figures(monkeypatch, tmp_path, capsys):
@@ -87,17 +90,30 @@ def test_show_without_matplotlib_still_prints_the_figures(monkeypatch, tmp_path,
 
     monkeypatch.setattr(extras.importlib, "import_module", without_matplotlib)
     assert main(["delays", "show", "constant:3"]) == 0
-    shown = capsys.readouterr().out
-    assert "effective lag" in shown
-    assert "pip install 'delayzero[cli]'" in shown
+    assert "effective lag" in capsys.readouterr().out
+    assert main(["delays", "show", "constant:3", "--save", "my.png"]) == 2
+    shown = capsys.readouterr()
+    assert "effective lag" in shown.out
+    assert "pip install 'delayzero[cli]'" in shown.err
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("verb", "columns"), [("show", ["delay_steps", "delay_ms"]), ("record", ["sent_s", "lost"])]
+)
+def test_help_explains_trace_files(verb, columns, capsys):
+    with pytest.raises(SystemExit):
+        main(["delays", verb, "--help"])
+    shown = capsys.readouterr().out
+    for column in columns:
+        assert column in shown
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (["show"], "required: LAW"),
-        (["show", "walk:5", "--rule", "fifo"], "'fifo' is no rule"),
+        (["show", "walk:5", "--rule", "fifo"], "unknown rule 'fifo'"),
         (["show", "walk:5", "--max-delay", "3"], "more than max_delay=3"),
         (["show", "walk:5", "--max-delay", "x"], "'x' should be a whole number"),
         (["show", "walk:5", "--seed", "-1"], "should be at least 0"),
@@ -135,7 +151,9 @@ def test_record_writes_a_trace_and_the_line_to_use_it(tmp_path, capsys):
             command = ["delays", "record", f"127.0.0.1:{port}", "--packets", "4", "--period", "2"]
             assert main([*command, "--save", "my trace.csv"]) == 0
             captured = capsys.readouterr()
-            assert "exists; give another name" in fails(capsys, *command, "--save", "my trace.csv")
+            assert "exists; choose another file" in fails(
+                capsys, *command, "--save", "my trace.csv"
+            )
         finally:
             stop.set()
             thread.join()

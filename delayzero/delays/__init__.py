@@ -1,6 +1,6 @@
-"""Execution delay for any Gymnasium environment: laws, schedules and wrappers.
+"""Delays for any Gymnasium environment: laws, schedules and wrappers.
 
-Needs numpy and gymnasium only.
+The package needs only numpy and gymnasium. ``docs/delays.md`` is its reference.
 """
 
 from delayzero.delays.callback import Callback

@@ -1,4 +1,4 @@
-"""Delays that depend on what happens in the environment."""
+"""Delays that depend on observations or actions."""
 
 from __future__ import annotations
 
@@ -21,16 +21,18 @@ from delayzero.delays.law import (
 )
 
 Sees = Literal["observation", "decision"]
+OPTIONS = ("max", "sees")
 
 
 @dataclass(frozen=True)
 class Callback(Law):
     """A delay computed by a function: ``callback:package.module.function,max=5``.
 
-    The function gets a :class:`~delayzero.delays.Context` and returns a whole number of steps.
-    With ``sees="observation"`` it is called before the decision and the context's action is the
-    previous one. With ``sees="decision"`` it is called after it, with the action just decided (a
-    planner that thinks longer about some moves, say); the delay can then not be revealed before.
+    The function takes a :class:`~delayzero.delays.Context` and returns a whole number of steps.
+    With ``sees="observation"`` it is called before the decision, and the context's action is the
+    previous one. With ``sees="decision"`` it is called after the decision, with the action just
+    decided (for example, a planner that thinks longer about some moves). The delay can't be
+    revealed before the decision then.
     """
 
     name: ClassVar[str] = "callback"
@@ -65,7 +67,7 @@ class Callback(Law):
     def path(
         self, rng: np.random.Generator, steps: int, memory: Memory | None, period: float
     ) -> tuple[NDArray[Any], Memory]:
-        return np.zeros(steps, dtype=int), ()  # nothing of it is known ahead
+        return np.zeros(steps, dtype=int), ()  # draw() computes the delay
 
     def arguments(self) -> str:
         path = f"{self.function.__module__}.{getattr(self.function, '__qualname__', '?')}"
@@ -77,17 +79,19 @@ class Callback(Law):
         path, *options = text.split(",")
         values: dict[str, str] = {}
         for key, _, value in (option.partition("=") for option in options):
-            if key not in ("max", "sees"):
-                raise DelayError(f"'{key}' is no option of callback{nearest(key, ['max', 'sees'])}")
+            if key not in OPTIONS:
+                raise DelayError(f"unknown option '{key}' of callback{nearest(key, OPTIONS)}")
             if key in values:
                 raise DelayError(f"'{key}' is given twice")
             values[key] = value
         if "max" not in values:
-            raise DelayError("callback needs max=STEPS, the largest delay that it returns")
-        module, _, function = path.rpartition(".")
+            raise DelayError(
+                "callback needs max=STEPS, the largest delay that the function returns"
+            )
+        module, _, name = path.rpartition(".")
         try:
-            found = getattr(importlib.import_module(module), function)
+            function = getattr(importlib.import_module(module), name)
         except (ImportError, AttributeError, ValueError) as error:
             raise DelayError(f"'{path}' can't be imported: {error}") from None
         sees: Any = values.get("sees", "observation")
-        return cls(found, parse_whole(values["max"], "max"), sees)
+        return cls(function, parse_whole(values["max"], "max"), sees)

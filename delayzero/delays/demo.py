@@ -1,9 +1,9 @@
-"""``delayzero delays demo``: CartPole under delay, ignored and predicted.
+"""``delayzero delays demo``: CartPole under delay, ignoring the delay and predicting.
 
 One state-feedback controller balances CartPole under several delay laws, in two ways. Ignoring the
-delay, it decides from the state that it sees. Predicting, it rolls that state through the actions
-still under way (``info["pending"]``) with CartPole's own equations of motion, and decides from the
-state that its decision will meet: the idea of DEZ, with a perfect model instead of a learned one.
+delay, it acts on the current state. Predicting, it rolls that state through the pending actions
+(``info["pending"]``) with CartPole's equations of motion, and acts on the state in which its
+decision will run. This is the idea of DEZ, with a perfect model instead of a learned one.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ from delayzero.extras import MissingExtraError
 from delayzero.progress import progress
 
 LAWS = ("constant:0", "constant:5", "walk:5", "uniform:0-5", "4g")
-"""The first is no delay at all."""
+"""The first one is no delay."""
 
 State = tuple[float, float, float, float]
 """Position and speed of the cart, angle and angular speed of the pole."""
 
-# The feedback of the linear-quadratic regulator of the linearised equations, with unit weights on
-# the state and 0.1 on the force, divided by the angle's gain: only its sign is used.
+# Gains of the linear-quadratic regulator of the linearised equations, with unit weights on the
+# state and 0.1 on the force, divided by the angle's gain. Only the sign of the feedback is used.
 GAINS = (0.06, 0.12, 1.0, 0.26)
 
 
 @dataclass(frozen=True)
 class Result:
-    """What one controller reached under one law.
+    """The returns of one controller under one law.
 
     Attributes:
         returns: The return of each episode, shape ``[episodes]``.
         mean: Their mean.
         low: Lower end of the 95% bootstrap interval of the mean.
-        high: Its upper end.
+        high: Upper end of that interval.
     """
 
     returns: NDArray[np.float64]
@@ -63,7 +63,7 @@ class Comparison:
 
 
 def cartpole_step(state: State, action: int) -> State:
-    """One step of CartPole-v1's equations of motion (Barto, Sutton and Anderson, 1983)."""
+    """Advance CartPole-v1's equations of motion by one step (Barto, Sutton, Anderson, 1983)."""
     position, speed, angle, turn = state
     force = 10.0 if action == 1 else -10.0
     cos, sin = math.cos(angle), math.sin(angle)
@@ -79,26 +79,26 @@ def cartpole_step(state: State, action: int) -> State:
 
 
 def decide(state: State) -> int:
-    """Push the cart to the side that the feedback says: 1 to the right, 0 to the left."""
+    """Return the push that the feedback calls for: 1 to the right, 0 to the left."""
     return int(sum(gain * value for gain, value in zip(GAINS, state, strict=True)) > 0)
 
 
-def seen_state(observation: Any, info: dict[str, Any]) -> State:
-    """The state as it is seen: what a controller acts on that ignores the delay."""
+def current_state(observation: Any, info: dict[str, Any]) -> State:
+    """Return the current state, on which a controller acts that ignores the delay."""
     position, speed, angle, turn = map(float, observation)
     return position, speed, angle, turn
 
 
 def predicted_state(observation: Any, info: dict[str, Any]) -> State:
-    """The state that the coming decision will meet: after the actions still under way."""
-    state = seen_state(observation, info)
+    """Return the state in which the coming decision will run: after the pending actions."""
+    state = current_state(observation, info)
     for action in info["pending"]:
         state = cartpole_step(state, action)
     return state
 
 
 def make_env(law: str) -> DelayedExecution:
-    """CartPole-v1 under a law; the initial queue pushes left and right in turn."""
+    """Make CartPole-v1 under a law; the initial queue pushes left and right in turn."""
     queue = [time % 2 for time in range(parse(law).max_delay)]
     env = gym.make("CartPole-v1", disable_env_checker=True)
     return DelayedExecution(env, law, initial_actions=queue)
@@ -107,7 +107,7 @@ def make_env(law: str) -> DelayedExecution:
 def run_episode(
     env: DelayedExecution, seed: int, state_of: Callable[[Any, dict[str, Any]], State]
 ) -> float:
-    """One episode of the controller; the seed is that of the environment and of the delays."""
+    """Run one episode; ``seed`` seeds the environment and the delays. Return its score."""
     observation, info = env.reset(seed=seed)
     total, over = 0.0, False
     while not over:
@@ -118,7 +118,7 @@ def run_episode(
 
 
 def summarise(returns: Sequence[float], resamples: int = 5000) -> Result:
-    """The mean of the returns with its 95% bootstrap interval."""
+    """Return the mean of the returns with its 95% bootstrap interval."""
     values = np.asarray(returns, np.float64)
     places = np.random.default_rng(0).integers(len(values), size=(resamples, len(values)))
     low, high = np.quantile(values[places].mean(axis=1), (0.025, 0.975))
@@ -132,13 +132,13 @@ def compare(
 
     Args:
         law: The text of the law.
-        episodes: How many episodes of each controller.
-        seed: Of the first episode; the others follow.
+        episodes: The number of episodes of each controller.
+        seed: The seed of the first episode; later episodes have the next seeds.
         advance: Called with 1 after each episode.
     """
     env = make_env(law)
     results = []
-    for state_of in (seen_state, predicted_state):
+    for state_of in (current_state, predicted_state):
         returns = []
         for episode in range(episodes):
             returns.append(run_episode(env, seed + episode, state_of))
@@ -149,12 +149,12 @@ def compare(
 
 
 def law_label(law: str) -> str:
-    """What a law is called in the table and the picture."""
+    """Return the name of a law in the table and the picture."""
     return "no delay" if law == "constant:0" else law
 
 
 def table(comparisons: Sequence[Comparison]) -> str:
-    """The comparison as aligned text."""
+    """Format the comparison as aligned text."""
     rows: list[tuple[str, ...]] = [("delay", "mean", "dropped", "ignoring the delay", "predicting")]
     for entry in comparisons:
         values = entry.characteristics
@@ -176,19 +176,29 @@ def table(comparisons: Sequence[Comparison]) -> str:
 
 
 def add_options(parser: Parser) -> None:
-    """What can be typed behind ``delayzero delays demo``."""
+    """Add the options of ``delayzero delays demo``."""
     parser.description = __doc__ and __doc__.partition("\n\n")[2]
-    parser.add_argument("--save", metavar="DIR", default="delays-demo", help="for the pictures")
     parser.add_argument(
-        "--episodes", metavar="N", type=whole(1), default=100, help="of each controller and law"
+        "--save", metavar="DIR", default="delays-demo", help="folder for the pictures (%(default)s)"
     )
     parser.add_argument(
-        "--seed", metavar="S", type=whole(0), default=1000, help="of the first episode"
+        "--episodes",
+        metavar="N",
+        type=whole(1),
+        default=100,
+        help="episodes of each controller under each law (%(default)s)",
+    )
+    parser.add_argument(
+        "--seed",
+        metavar="S",
+        type=whole(0),
+        default=1000,
+        help="seed of the first episode (%(default)s)",
     )
 
 
 def show(options: Any) -> None:
-    """Play, print the table, save the pictures."""
+    """Run the controllers, print the table and save the pictures."""
     folder = Path(options.save)
     folder.mkdir(parents=True, exist_ok=True)
 
@@ -197,17 +207,17 @@ def show(options: Any) -> None:
     print(
         f"CartPole-v1: mean return of {options.episodes} episodes (at most 500) "
         "and its 95% bootstrap interval.\n"
-        "The same feedback controller, once on the state it sees, once on the state predicted\n"
-        "by rolling that one through the pending actions. Until the first decision arrives,\n"
-        "both push left and right in turn.\n"
+        "The same feedback controller acts on the current state (ignoring the delay), or on the\n"
+        "state that results from rolling it through the pending actions (predicting). Until the\n"
+        "first decision arrives, both push left and right in turn.\n"
     )
     print(table(comparisons))
     try:
         saved = _save_pictures(comparisons, folder)
     except MissingExtraError as error:
-        print(f"\nNo pictures: {error}")
+        print(f"\nno pictures: {error}")
         return
-    print("\nPictures:", *saved, sep="\n  ")
+    print(f"\npictures in {folder}:", *(path.name for path in saved), sep="\n  ")
 
 
 def _save_pictures(comparisons: Sequence[Comparison], folder: Path) -> list[Path]:

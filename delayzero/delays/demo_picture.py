@@ -1,4 +1,4 @@
-"""The overview picture of the demo: what each delay does, and what the controllers make of it."""
+"""The overview picture of the demo: each delay, and the returns of the controllers under it."""
 
 from __future__ import annotations
 

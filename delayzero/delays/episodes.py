@@ -1,4 +1,4 @@
-"""When episodes of a vector environment begin and end, and rows of its batches."""
+"""Vector environments: when their episodes begin and end, and rows of their batches."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ Mask = NDArray[np.bool_]
 
 
 class EpisodeEnds:
-    """Tells the true ends of episodes, which a reset follows, from lost lives, which none does.
+    """Tells the ends of episodes, which a reset follows, from lost lives, which no reset follows.
 
-    ALE's vector environment with ``life_loss_info=True`` reports ``terminated`` when a life is
-    lost and plays on. It does not say that it was made so; the number of lives gives it away.
+    ALE's vector environment with ``life_loss_info=True`` reports ``terminated`` at a lost life and
+    plays on. The environment does not reveal that setting; this class infers it from the lives.
     """
 
     def __init__(self, env: VectorEnv[Any, Any, Any], life_loss_info: bool) -> None:
@@ -29,14 +29,14 @@ class EpisodeEnds:
         if life_loss_info and isinstance(env.unwrapped, (SyncVectorEnv, AsyncVectorEnv)):
             raise DelayError(
                 "life_loss_info=True is for vector environments that play on after a lost life, "
-                f"such as ALE's; {type(env.unwrapped).__name__} calls reset() then. End episodes "
-                "at lost lives in a wrapper outside the delay instead"
+                f"such as ALE's; {type(env.unwrapped).__name__} calls reset() instead. To end "
+                "episodes at lost lives, use a wrapper outside the delay"
             )
         self._lives: NDArray[Any] | None = None
-        self._lost = np.zeros(env.num_envs, bool)  # a life, in the last step
+        self._lost = np.zeros(env.num_envs, bool)  # lost a life in the last step
 
     def begin(self, info: dict[str, Any], mask: Mask) -> None:
-        """Take note of a reset's ``info``."""
+        """Read the lives from the ``info`` of a reset."""
         lives = info.get("lives")
         if self._life_loss_info and lives is None:
             raise DelayError(
@@ -51,7 +51,9 @@ class EpisodeEnds:
     def true_ends(
         self, terminated: Mask, truncated: Mask, info: dict[str, Any], reset: Mask
     ) -> Mask:
-        """Which environments ended an episode in this step, so that a reset follows or was made.
+        """Return which environments ended an episode in this step, ``[N]``.
+
+        A reset follows such an end, or has already been made.
 
         Args:
             terminated: As the step returned it, ``[N]``.
@@ -67,7 +69,7 @@ class EpisodeEnds:
         if not ends.any() and not reset.any():
             self._lost[:] = False
             return ends
-        # Where the game is over, no life is left or, after a reset, there are more again.
+        # When a game is over, no life is left or, after a reset, there are more lives again.
         lost = np.asarray(terminated) & ~np.asarray(truncated) & (lives < before) & (lives > 0)
         if self._life_loss_info:
             return np.asarray(ends & ~lost)
@@ -75,14 +77,14 @@ class EpisodeEnds:
             unreset = lost if self._same_step else reset & (before > 0) & (lives == before)
             if unreset.any() and (self._same_step or self._lost[unreset].any()):
                 raise DelayError(
-                    f"environment {int(unreset.argmax())} was not reset after it had ended: it "
-                    "reports lost lives as ends; give life_loss_info=True"
+                    f"environment {int(unreset.argmax())} was not reset after its end: it reports "
+                    "lost lives as ends; pass life_loss_info=True"
                 )
             self._lost = lost
         return ends
 
     def state(self) -> dict[str, Any]:
-        """The exact state; :meth:`restore` continues from it."""
+        """Return the exact state; :meth:`restore` continues from it."""
         return {"lives": self._lives, "lost": self._lost.copy()}
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -91,12 +93,12 @@ class EpisodeEnds:
 
 
 def autoreset_mode(env: VectorEnv[Any, Any, Any]) -> AutoresetMode:
-    """The autoreset mode of a vector environment, from its metadata."""
+    """Return the autoreset mode of a vector environment, from its metadata."""
     mode = env.metadata.get("autoreset_mode")
     if not isinstance(mode, AutoresetMode):
         raise DelayError(
-            f"{env} does not say when it resets; set metadata['autoreset_mode'] to one of "
-            "gymnasium.vector.AutoresetMode"
+            f"{env} does not declare when it resets; set metadata['autoreset_mode'] to a member "
+            "of gymnasium.vector.AutoresetMode"
         )
     return mode
 
@@ -107,13 +109,13 @@ def reset_rows(
     options: dict[str, Any] | None,
     channels: Sequence[Channel],
 ) -> tuple[Any, dict[str, Any], Mask]:
-    """Reset environments, and the delays of those that get a seed.
+    """Reset environments, and reseed the delays of those that get a seed.
 
     Returns:
-        The observations and the info of the reset, and which environments it concerned.
+        The observations and the info of the reset, and which environments were reset.
     """
     mask = reset_mask(options, env.num_envs)
-    inner = None if options is None else dict(options)  # vector environments change it
+    inner = None if options is None else dict(options)  # vector environments modify it
     observations, info = env.reset(seed=seed, options=inner)
     seeds = row_seeds(seed, env.num_envs)
     for channel, row_seed, chosen in zip(channels, seeds, mask, strict=True):
@@ -123,26 +125,28 @@ def reset_rows(
 
 
 def reset_mask(options: dict[str, Any] | None, num_envs: int) -> Mask:
-    """Which environments a reset concerns."""
+    """Return which environments a reset concerns, ``[N]``."""
     if options and options.get("keep_pending"):
-        raise DelayError("keep_pending is for single environments; vector ones play on themselves")
+        raise DelayError(
+            "keep_pending is for single environments; vector environments play on by themselves"
+        )
     if options is None or "reset_mask" not in options:
         return np.ones(num_envs, bool)
     return checked_mask(options["reset_mask"], num_envs)
 
 
 def checked_mask(mask: Any, num_envs: int) -> Mask:
-    """A mask of environments: booleans, ``[N]``."""
+    """Validate a mask of environments and return a copy: booleans, ``[N]``."""
     array = np.asarray(mask)
     if array.dtype != np.bool_ or array.shape != (num_envs,):
         raise DelayError(
-            f"a mask of {num_envs} booleans is needed, one for each environment, not {mask!r}"
+            f"expected a mask of {num_envs} booleans, one for each environment, not {mask!r}"
         )
     return array.copy()
 
 
 def row_seeds(seed: Any, num_envs: int) -> list[int | None]:
-    """The seed of each environment, as Gymnasium's vector environments give them out."""
+    """Return the seed of each environment, as Gymnasium's vector environments assign them."""
     if seed is None:
         return [None] * num_envs
     if isinstance(seed, (int, np.integer)):
@@ -151,7 +155,7 @@ def row_seeds(seed: Any, num_envs: int) -> list[int | None]:
 
 
 def take_rows(batch: Any, rows: Any) -> Any:
-    """The given rows of a batch of observations: arrays, or dicts and tuples of arrays."""
+    """Return rows of a batch of observations: arrays, or dicts and tuples of arrays."""
     if isinstance(batch, dict):
         return {key: take_rows(value, rows) for key, value in batch.items()}
     if isinstance(batch, tuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import deepcopy
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import gymnasium as gym
 import numpy as np
@@ -17,6 +17,13 @@ from delayzero.delays.actions import (
     copied,
     default_action,
     initial_queue,
+)
+from delayzero.delays.augment import (
+    augmented,
+    augmented_space,
+    check_observe,
+    fraction,
+    fraction_space,
 )
 from delayzero.delays.channel import Channel, delay_wrappers, resolve_law
 from delayzero.delays.law import DelayError, Law, nearest
@@ -31,21 +38,24 @@ class DelayedExecution(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruc
     """Actions take effect late: the action decided now runs some steps later.
 
     At each step t the delay z_t is drawn, the agent decides on an action, and the environment runs
-    the newest decision that has arrived (``rule="latest-generated"``). Until the first one has,
-    it runs the initial queue. ``reset`` and ``step`` add to ``info``:
+    the newest decision that has arrived (``rule="latest-generated"``). Until the first decision
+    arrives, it runs the initial queue. ``reset`` and ``step`` add two keys to ``info``:
 
-    * ``delay``: z_t, the delay of the coming decision (``reveal="before"``), or that of the last
-      one, M at reset (``reveal="after"``);
-    * ``pending``: a tuple of the actions that will run at t .. t + delay - 1, those known before
-      deciding (``reveal="after"``: at the next M steps, if nothing more is decided);
+    * ``delay``: z_t, the delay of the coming decision. With ``reveal="after"``, the delay of the
+      last decision, and M at reset.
+    * ``pending``: a tuple of the actions that will run at t .. t + delay - 1, known before the
+      decision. With ``reveal="after"``, the actions of the next M steps if no more decisions came.
 
-    and ``step`` also ``executed_action``, its ``decision_time`` (negative: from the initial queue),
-    and ``dropped`` and ``repeated``, how many decisions of the episode never ran, and how many
-    steps ran a decision again.
+    ``step`` also adds
 
-    ``reset(seed=...)`` also begins the delays anew from that seed (from a random stream of their
-    own). ``reset()`` does not: the delay goes on over episodes. It clears the queue, unless
-    ``options={"keep_pending": True}`` (an environment below that ends an episode at each lost
+    * ``executed_action``: the action that ran;
+    * ``decision_time``: when it was decided; negative if it comes from the initial queue;
+    * ``dropped``, ``repeated``: the number of decisions of the episode that never ran, and of
+      steps that ran a decision again.
+
+    ``reset(seed=...)`` also restarts the delays from that seed, with a random stream of their own.
+    ``reset()`` does not: the delay continues across episodes. Both clear the queue, unless
+    ``options={"keep_pending": True}`` is passed (for environments that end an episode at each lost
     life without resetting the game).
 
     Example:
@@ -81,12 +91,20 @@ class DelayedExecution(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruc
             initial_actions: What runs until the first decision arrives: an action, a sequence of
                 M actions, a function of the first observation that returns M actions, or None for
                 the space's first action (zero for Box). See also :meth:`set_initial_actions`.
-            reveal: When the agent learns the delay of a decision.
-            observe: ``"delay"`` makes the observation a Dict of ``observation`` and ``delay``
-                (divided by M), ``"pending"`` adds ``pending``, the queue as an array ``[M, ...]``:
-                one-hot actions and a last column that is 1 in empty slots.
+            reveal: When the agent learns the delay of a decision: ``"before"`` it, ``"after"`` it,
+                or ``"never"``.
+            observe: What the observation holds besides the environment's. ``"delay"`` adds
+                ``delay``, ``[1]``: the delay in ``info``, divided by M. ``"pending"`` also adds
+                ``pending``, ``[M, size + 1]``: slot j holds the j-th pending action (one-hot, or
+                plain numbers for Box) and a last number that is 1 if the slot is empty. The
+                observation becomes one flat Dict: a Dict keeps its own keys, any other observation
+                is under ``observation``.
             max_delay: M, if it should be larger than the law's largest delay, or the law has none.
             seed: The seed of the delays before the first ``reset(seed=...)``.
+
+        Raises:
+            DelayError: The law or an argument is invalid, or the environment's observations
+                already have a key that ``observe`` adds.
         """
         self.law, self.max_delay = resolve_law(law, max_delay)
         check_choices(self.law, rule, reveal, observe)
@@ -108,24 +126,27 @@ class DelayedExecution(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruc
         self._actions: list[Any] = [None] * self._places  # a ring of the latest decisions
         self._space = self.action_space
         self._shape = self._space.shape or ()
+        self._scalar = isinstance(self._space, spaces.Discrete)  # immutable actions
         self._initial = initial_actions
         if initial_actions is None:
-            # A space without a default action needs none if nothing is ever delayed.
+            # Without delay, even a space without a default action will do.
             self._initial = self._queue(default_action(self._space)) if self.max_delay else []
         elif not callable(initial_actions):
             self._initial = self._queue(initial_actions)
         self._encoder = None
         if observe == "pending":
             self._encoder = PendingEncoder(self._space, self.max_delay)
-        self.observation_space = observed_space(env.observation_space, observe, self._encoder)
+        self.observation_space = augmented_space(
+            env.observation_space, delay_spaces(observe, self._encoder)
+        )
         self._closed_loop = self.law.closed_loop
-        self._observation: Any = None  # the environment's latest
+        self._observation: Any = None  # the environment's latest observation
         self._running = False
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode: the queue becomes the initial one, the delay goes on."""
+        """Begin an episode with the initial queue; the delay continues."""
         observation, info = self.env.reset(seed=seed, options=options)
         if seed is not None:
             self._channel.reseed(seed)
@@ -137,26 +158,30 @@ class DelayedExecution(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruc
             initial = self._initial
             self._fill(self._queue(initial(observation)) if callable(initial) else initial)
         self._running = True
-        return self._observed(observation), {**info, **self._known()}
+        return self._observed(observation), {**info, **self._delay_info()}
 
     def set_initial_actions(self, actions: Any) -> tuple[Any, dict[str, Any]]:
-        """Set the initial queue of this episode: after ``reset`` and before the first ``step``.
+        """Set the initial queue of this episode, after ``reset`` and before the first ``step``.
 
         Args:
             actions: One action, or a sequence of M actions.
 
         Returns:
-            The observation and the delay's part of ``info``, as ``reset`` would return them now.
+            The observation and the delay's keys of ``info``, as ``reset`` would return them now.
+
+        Raises:
+            DelayError: No episode has begun, the episode has already run a step, or the actions
+                are not M actions of the space.
         """
         if not self._running:
-            raise DelayError("the initial queue is set in an episode: call reset() first")
+            raise DelayError("no episode has begun; call reset() first")
         if self._channel.schedule.time:
             raise DelayError(
                 f"the initial queue can't be set at step {self._channel.schedule.time}: "
-                "do it after reset() and before the first step()"
+                "set it after reset() and before the first step()"
             )
         self._fill(self._queue(actions))
-        return self._observed(copied(self._observation)), self._known()
+        return self._observed(copied(self._observation)), self._delay_info()
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Decide on an action; the environment runs the newest decision that has arrived."""
@@ -169,13 +194,13 @@ class DelayedExecution(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruc
         self._actions[channel.schedule.time % self._places] = decided
         decision_time = channel.decide(self._observation, action)
         executed = self._actions[decision_time % self._places]
-        # The environment gets a copy: it may change it, and the action may run again.
+        # A copy: the environment may modify it, and the action may run again.
         observation, reward, terminated, truncated, info = self.env.step(copied(executed))
         self._observation = copied(observation) if self._closed_loop else observation
         channel.observe(observation, action)
         info = {
             **info,
-            **self._known(),
+            **self._delay_info(),
             "executed_action": copied(executed),
             "decision_time": decision_time,
             "dropped": channel.schedule.dropped,
@@ -184,7 +209,7 @@ class DelayedExecution(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruc
         return self._observed(observation), reward, terminated, truncated, info
 
     def delay_state(self) -> dict[str, Any]:
-        """The wrapper's exact state, actions under way included, without the environment's.
+        """Return the wrapper's exact state, with the pending actions, without the environment's.
 
         With a copy of the environment, :meth:`restore_delay_state` continues an episode exactly.
         """
@@ -211,51 +236,48 @@ class DelayedExecution(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruc
             self._actions[time % self._places] = action
 
     def _delay(self) -> int | None:
-        """The latest delay that the agent knows."""
+        """Return the latest delay that the agent knows."""
         return self._channel.delay if self.reveal == "before" else self._channel.last_delay
 
     def _pending(self) -> list[Any]:
-        known = self._channel.delay if self.reveal == "before" else self.max_delay
-        assert known is not None
+        length = self._channel.delay if self.reveal == "before" else self.max_delay
+        assert length is not None
         places = self._places
-        return [self._actions[time % places] for time in self._channel.schedule.pending(known)]
+        return [self._actions[time % places] for time in self._channel.schedule.pending(length)]
 
-    def _known(self) -> dict[str, Any]:
-        """What the agent knows before its next decision."""
+    def _delay_info(self) -> dict[str, Any]:
+        """Return the keys of ``info`` that the agent knows before its next decision."""
         if self.reveal == "never":
             return {}
         pending = self._pending()
         return {
             "delay": self._delay(),
-            "pending": tuple(map(copied, pending) if self._shape else pending),
+            "pending": tuple(pending if self._scalar else map(copied, pending)),
         }
 
     def _observed(self, observation: Any) -> Any:
-        """The observation as the agent gets it: with the delay and the queue, if asked for."""
+        """Return an observation as the agent gets it: with the delay and the queue, if asked."""
         if self.observe == "plain":
             return observation
-        delay = self._delay()
-        if self._encoder is None:
-            return observed(observation, delay, self.max_delay)
-        known = self._pending()
-        pending: NDArray[Any] = np.zeros((self.max_delay, *self._shape), self._space.dtype)
-        if known:
-            pending[: len(known)] = known
-        filled = np.arange(self.max_delay) < len(known)
-        return observed(observation, delay, self.max_delay, self._encoder.encode(pending, filled))
+        parts = {"delay": fraction(self._delay(), self.max_delay)}
+        if self._encoder is not None:
+            queue = self._pending()
+            pending: NDArray[Any] = np.zeros((self.max_delay, *self._shape), self._space.dtype)
+            if queue:
+                pending[: len(queue)] = queue
+            filled = np.arange(self.max_delay) < len(queue)
+            parts["pending"] = self._encoder.encode(pending, filled)
+        return augmented(observation, parts)
 
 
 def check_choices(law: Law, rule: str, reveal: str, observe: str) -> None:
-    """Check the wrapper's arguments that are words, and that they go together."""
-    for what, word, words in (
-        ("reveal", reveal, ("before", "after", "never")),
-        ("observe", observe, ("plain", "delay", "pending")),
-    ):
-        if word not in words:
-            raise DelayError(f"{what}='{word}' is not valid{nearest(str(word), words)}")
+    """Check the wrapper's arguments that are words, each and together."""
+    if reveal not in get_args(Reveal):
+        raise DelayError(f"unknown reveal='{reveal}'{nearest(str(reveal), get_args(Reveal))}")
+    check_observe(observe, get_args(Observe))
     if reveal == "never" and observe != "plain":
         raise DelayError(
-            f"observe='{observe}' shows the delay and reveal='never' hides it; "
+            f"observe='{observe}' shows the delay but reveal='never' hides it; "
             "use observe='plain', or reveal='before' or 'after'"
         )
     if reveal == "before" and rule != "fixed" and law.sees_decision:
@@ -266,7 +288,7 @@ def check_choices(law: Law, rule: str, reveal: str, observe: str) -> None:
 
 
 def recorded_law(law: Law) -> Law | str:
-    """The law as it goes into the environment's spec: its text where that says all."""
+    """Return a law for the environment's spec: its text, if that describes it completely."""
     try:
         return str(law) if parse(str(law)) == law else law
     except DelayError:
@@ -274,28 +296,15 @@ def recorded_law(law: Law) -> Law | str:
 
 
 def recorded_actions(actions: Any) -> Any:
-    """Initial actions as they go into the environment's spec: arrays as lists."""
+    """Return initial actions for the environment's spec: arrays as lists."""
     return actions.tolist() if isinstance(actions, np.ndarray) else actions
 
 
-def observed_space(
-    space: spaces.Space[Any], observe: str, encoder: PendingEncoder | None
-) -> spaces.Space[Any]:
-    """The observation space with the delay, or the delay and the pending queue, in it."""
-    if observe == "plain":
-        return space
-    parts = {"observation": space, "delay": spaces.Box(0.0, 1.0, (1,), np.float32)}
+def delay_spaces(observe: str, encoder: PendingEncoder | None) -> dict[str, spaces.Space[Any]]:
+    """Return the spaces of what ``observe`` adds to an observation, by key."""
+    parts: dict[str, spaces.Space[Any]] = {}
+    if observe != "plain":
+        parts["delay"] = fraction_space()
     if encoder is not None:
         parts["pending"] = encoder.space
-    return spaces.Dict(parts)
-
-
-def observed(
-    observation: Any, delay: Any, max_delay: int, pending: NDArray[np.float32] | None = None
-) -> dict[str, Any]:
-    """An observation (or a batch) with the delay, divided by M, and the pending queue."""
-    share = np.asarray(delay, np.float32)[..., None] / np.float32(max(max_delay, 1))
-    parts = {"observation": observation, "delay": share}
-    if pending is not None:
-        parts["pending"] = pending
     return parts

@@ -48,7 +48,7 @@ class Constant(Law):
 
 @dataclass(frozen=True)
 class Uniform(Law):
-    """Independent delays, uniform over ``low .. high``, both included: ``uniform:0-5``."""
+    """Independent delays, uniform over ``low .. high`` inclusive: ``uniform:0-5``."""
 
     name: ClassVar[str] = "uniform"
     example: ClassVar[str] = "uniform:0-5"
@@ -60,7 +60,9 @@ class Uniform(Law):
         check_steps("the smallest delay", self.low)
         check_steps("the largest delay", self.high)
         if self.low > self.high:
-            raise DelayError(f"the range {self.low}-{self.high} is empty; the smaller comes first")
+            raise DelayError(
+                f"the range {self.low}-{self.high} is empty; put the smaller delay first"
+            )
 
     @property
     def largest(self) -> float:
@@ -141,8 +143,8 @@ class PerEpisode(Law):
     def __post_init__(self) -> None:
         if not self.law.name:
             raise DelayError(
-                "per-episode holds one law: hold each part of a sum, and a latency before it is "
-                "turned into steps"
+                "per-episode holds one law; hold each part of a sum, and hold a latency before it "
+                "is converted to steps"
             )
         if self.law.closed_loop or self.law.remembers:
             raise DelayError(

@@ -1,4 +1,4 @@
-"""Latencies in milliseconds, and their conversion into steps."""
+"""Latencies in milliseconds, and their conversion to steps."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from delayzero.delays.law import (
 
 
 class Latency(Law):
-    """A law whose delays are milliseconds; :class:`InSteps` turns it into a law of steps."""
+    """A law whose delays are in milliseconds; :class:`InSteps` converts it to steps."""
 
     @property
     def unit(self) -> Unit:
@@ -100,7 +100,7 @@ class LogNormal(Latency):
 
 @dataclass(frozen=True)
 class HyperExponential(Latency):
-    """``shift`` plus one of several exponentials, chosen anew each time.
+    """``shift`` plus one of several exponentials, chosen for each packet.
 
     ``hyperexponential:weights=0.8/0.2,means=10/150,shift=15``
     """
@@ -131,7 +131,7 @@ class HyperExponential(Latency):
 class Jitter(Latency):
     """Normal jitter around a mean, correlated from packet to packet, never below ``floor``.
 
-    ``jitter:mean=50,std=15,correlation=0.5``; successive packets are correlated so (AR(1)).
+    ``jitter:mean=50,std=15,correlation=0.5``; the correlation is that of an AR(1) process.
     """
 
     name: ClassVar[str] = "jitter"
@@ -159,7 +159,7 @@ class Jitter(Latency):
         keep = self.correlation
         fresh = math.sqrt(1 - keep * keep) * noise
         if memory is None:
-            fresh[0], first = noise[0], 0.0  # begin in the stationary law
+            fresh[0], first = noise[0], 0.0  # start in the stationary distribution
         else:
             first = memory[0]
         values = np.array(
@@ -174,7 +174,7 @@ class MM1(Latency):
 
     ``service`` is the mean time to serve one packet, ``load`` the utilisation. Successive decisions
     are successive customers, whatever the length of a step; their sojourn times follow Lindley's
-    recursion. The queue begins empty.
+    recursion. The queue starts empty.
     """
 
     name: ClassVar[str] = "mm1"
@@ -205,11 +205,11 @@ class MM1(Latency):
 
 @dataclass(frozen=True)
 class Outage(Latency):
-    """A link that fails now and then: ``outage:every=8500,longest=3000``.
+    """A link that fails from time to time: ``outage:every=8500,longest=3000``.
 
-    It works for ``every`` milliseconds, then is out for a time that is uniform from 0 to
-    ``longest``, and so on. A packet sent during an outage waits until its end; else it takes no
-    time, so that an outage is usually added to another latency.
+    The link works for ``every`` milliseconds, fails for a time drawn uniformly from 0 to
+    ``longest``, and so on. A packet sent during an outage waits for its end; any other takes no
+    time. An outage is therefore usually added to another latency.
     """
 
     name: ClassVar[str] = "outage"
@@ -239,14 +239,14 @@ class Outage(Latency):
             waits[index] = self.every + length - clock if clock >= self.every else 0.0
             clock += period
             if period > 1000 * (self.every + self.longest):
-                clock, length = self._begin(rng)  # after so many outages, any place is as likely
+                clock, length = self._begin(rng)  # after many outages, any phase is equally likely
             while clock >= self.every + length:
                 clock -= self.every + length
                 length = rng.uniform(0, self.longest)
         return waits, (clock, length)
 
     def _begin(self, rng: np.random.Generator) -> tuple[float, float]:
-        """The time since a working spell began, and the length of the outage that follows it."""
+        """Draw the time since the link recovered, and the length of the next outage."""
         length = rng.uniform(0, self.longest)
         return rng.uniform(0, self.every + length), length
 
@@ -264,9 +264,9 @@ class InSteps(Law):
 
     def __post_init__(self) -> None:
         if self.latency.unit != "ms":
-            raise DelayError(f"'{self.latency}' is in steps already: leave @...ms away")
+            raise DelayError(f"'{self.latency}' is in steps already; remove @...ms")
         if self.latency.closed_loop:
-            raise DelayError(f"'{self.latency}' looks at observations: let it return steps")
+            raise DelayError(f"'{self.latency}' looks at observations; make it return steps")
         check_range("the step in milliseconds", self.period, 1e-3)
         if self.limit is not None:
             check_steps("max", self.limit)
@@ -296,7 +296,7 @@ class InSteps(Law):
         return self._in_steps(milliseconds), memory
 
     def _in_steps(self, milliseconds: NDArray[Any]) -> NDArray[Any]:
-        """Rounded up, where what is a whole number of steps but for rounding errors stays it."""
+        """Round up to steps; a whole number with a rounding error stays that number."""
         limit = np.inf if self.limit is None else self.limit
         steps = np.ceil(milliseconds / self.period - 1e-9)
         return np.clip(steps, 0, limit).astype(int)

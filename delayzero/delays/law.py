@@ -1,4 +1,4 @@
-"""What a delay law is: a rule that says how long each successive decision takes."""
+"""Delay laws: how long each successive decision takes."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from delayzero.words import meant
 
 Unit = Literal["steps", "ms"]
 Memory = tuple[float, ...]
-"""What a law remembers between two blocks of delays; plain numbers, so that it can be saved."""
+"""What a law remembers between two blocks of delays: plain numbers, which can be saved."""
 
 
 class DelayError(ValueError):
-    """Something about a delay is wrong; the message says what, and what to type instead."""
+    """An invalid delay law or argument; the message says what is wrong and what to type."""
 
 
 @dataclass
@@ -29,8 +29,8 @@ class Context:
 
     Attributes:
         observation: The observation at the step whose delay is drawn.
-        action: For laws that see the decision, the action just decided; else the previous one.
-        make_rng: Makes the random generator of this draw (see :attr:`rng`).
+        action: The action just decided, for laws that see the decision; otherwise the previous one.
+        make_rng: Creates the random generator of this draw (see :attr:`rng`).
     """
 
     observation: Any = None
@@ -39,7 +39,7 @@ class Context:
 
     @property
     def rng(self) -> np.random.Generator:
-        """The generator of this draw, from the law's own stream; made when first asked for."""
+        """The generator of this draw, from the law's random stream; created at the first access."""
         rng = self.make_rng()
         self.make_rng = lambda: rng
         return rng
@@ -48,9 +48,9 @@ class Context:
 class Law(ABC):
     """A delay law: immutable, comparable by value, with a text form (``str(law)``).
 
-    A law is a pure description. :class:`~delayzero.delays.DelayStream` draws from it with a random
-    stream of its own and keeps its memory. To write a new law, subclass this as a frozen dataclass
-    and define :meth:`path` and :attr:`largest`.
+    A law only describes. :class:`~delayzero.delays.DelayStream` draws from it and keeps its random
+    stream and its memory. To write a new law, subclass this as a frozen dataclass and define
+    :meth:`path` and :attr:`largest`.
     """
 
     name: ClassVar[str] = ""
@@ -58,7 +58,7 @@ class Law(ABC):
     example: ClassVar[str] = ""
     """A valid text, shown in error messages."""
     leading: ClassVar[str | None] = None
-    """The field that the text gives first and without its name: the ``15`` of ``walk:15``."""
+    """The field that comes first in the text, without its name: the ``15`` of ``walk:15``."""
 
     @abstractmethod
     def path(
@@ -67,10 +67,10 @@ class Law(ABC):
         """Draw the delays of ``steps`` successive decisions.
 
         Args:
-            rng: The source of randomness of this block.
-            steps: How many delays to draw.
-            memory: What the previous block returned; None at the beginning.
-            period: The time between two decisions in milliseconds (for laws in milliseconds).
+            rng: The random generator of this block.
+            steps: The number of delays to draw.
+            memory: What the previous block returned; None for the first block.
+            period: Milliseconds between two decisions, for laws in milliseconds.
 
         Returns:
             The delays, shape ``[steps]``, in :attr:`unit`, and the memory for the next block.
@@ -79,16 +79,16 @@ class Law(ABC):
     @property
     @abstractmethod
     def largest(self) -> float | None:
-        """The largest delay that the law can give, in its unit; None if there is none."""
+        """The largest delay that the law can give, in its unit; None if it is unbounded."""
 
     @property
     def unit(self) -> Unit:
-        """``"steps"``, or ``"ms"`` for a latency that still has to be turned into steps."""
+        """``"steps"``, or ``"ms"`` for a latency that still has to be converted to steps."""
         return "steps"
 
     @property
     def restarts(self) -> bool:
-        """Whether the law begins anew in every episode (most persist over episodes)."""
+        """Whether the law restarts in every episode; most laws continue across episodes."""
         return False
 
     @property
@@ -102,34 +102,34 @@ class Law(ABC):
         return False
 
     def draw(self, context: Context) -> float:
-        """The part of the next delay that depends on observation and action, if there is one.
+        """Return the part of the next delay that depends on the observation and the action.
 
-        It is added to what :meth:`path` gives; a closed-loop law returns its delay here.
+        It is added to the delay from :meth:`path`. A closed-loop law returns its delay here.
         """
         return 0
 
     @property
     def max_delay(self) -> int:
-        """The largest delay in steps, M: the length of the queue that it needs."""
+        """M, the largest delay in steps: the length of the queue that the law needs."""
         if self.unit != "steps":
             raise DelayError(
-                f"'{self}' is in milliseconds; say how long a step is: '{self}@20ms,max=10'"
+                f"'{self}' is in milliseconds; give the length of a step: '{self}@20ms,max=10'"
             )
         if self.largest is None:
             raise DelayError(f"'{self}' has no largest delay; {self.how_to_bound()}")
         return int(self.largest)
 
     def how_to_bound(self) -> str:
-        """The end of an error message: how to give this law a largest delay."""
+        """Return the end of an error message: how to give this law a largest delay."""
         return "define its property largest"
 
     @property
     def remembers(self) -> bool:
-        """Whether a delay depends on those before it: :meth:`path` uses its memory."""
+        """Whether a delay depends on earlier ones, so that :meth:`path` uses its memory."""
         return False
 
     def arguments(self) -> str:
-        """The part of the law's text behind its name; fields at their defaults are left out."""
+        """Return the law's text after its name, without fields at their defaults."""
         parts: list[str] = []
         for field in fields(self):  # type: ignore[arg-type]
             value = getattr(self, field.name)
@@ -141,7 +141,7 @@ class Law(ABC):
 
     @classmethod
     def from_arguments(cls, text: str) -> Law:
-        """Make the law from the part of its text behind the name."""
+        """Make the law from its text after the name."""
         types = {field.name: str(field.type) for field in fields(cls)}  # type: ignore[arg-type]
         values: dict[str, Any] = {}
         for position, part in enumerate(text.split(",") if text else []):
@@ -151,7 +151,7 @@ class Law(ABC):
                     raise DelayError(f"'{part}' should be name=value")
                 key, value = cls.leading, part
             if key not in types:
-                raise DelayError(f"'{key}' is no option of {cls.name}{nearest(key, types)}")
+                raise DelayError(f"unknown option '{key}' of {cls.name}{nearest(key, types)}")
             if key in values:
                 raise DelayError(f"'{key}' is given twice")
             values[key] = _parse_value(key, value, types[key])
@@ -168,14 +168,14 @@ class Law(ABC):
 
 
 def nearest(word: str, words: Any) -> str:
-    """The end of an error message: the word that was probably meant, and all valid ones."""
+    """Return the end of an error message: the likely word, if there is one, and all valid ones."""
     guess = meant(word, words)
-    hint = f"; did you mean '{guess}'?" if guess else "."
-    return f"{hint} Valid: {', '.join(words)}"
+    choose = f"did you mean '{guess}'? Choose" if guess else "choose"
+    return f"; {choose} from {', '.join(words)}"
 
 
 def number_text(value: float) -> str:
-    """A number as short as it can be written without losing anything."""
+    """Write a number in the shortest form that loses nothing."""
     return (
         str(int(value)) if float(value).is_integer() and abs(value) < 1e15 else repr(float(value))
     )
@@ -217,7 +217,7 @@ def check_range(what: str, value: float, low: float, high: float = math.inf) -> 
 
 
 def check_distribution(what: str, weights: tuple[float, ...]) -> None:
-    """Check probabilities: none negative, summing to one (to 1e-6)."""
+    """Check probabilities: none negative, and a sum of 1 to within 1e-6."""
     for weight in weights:
         check_range(f"a probability of {what}", weight, 0, 1)
     if abs(sum(weights) - 1) > 1e-6:
@@ -225,7 +225,7 @@ def check_distribution(what: str, weights: tuple[float, ...]) -> None:
 
 
 def cumulative(weights: tuple[float, ...]) -> NDArray[np.float64]:
-    """Cumulative probabilities without the last, which is 1; for searching sorted chances."""
+    """Return cumulative probabilities without the last, which is 1, for ``searchsorted``."""
     sums: NDArray[np.float64] = np.cumsum(weights)
     return sums[:-1] / float(sums[-1])
 

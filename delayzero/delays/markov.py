@@ -28,9 +28,9 @@ from delayzero.delays.law import (
 class Walk(Law):
     """The paper's clipped random walk on ``0 .. limit``: ``walk:15``.
 
-    Each step the delay goes up by ``step`` with probability ``up``, down by ``step`` with
-    probability ``down``, and is clipped to the range. It begins at ``start`` (the limit unless
-    given), once: it is not reset between episodes.
+    At each step the delay rises by ``step`` with probability ``up``, falls by ``step`` with
+    probability ``down``, and is clipped to the range. It starts at ``start``, by default the limit,
+    and is not reset between episodes.
     """
 
     name: ClassVar[str] = "walk"
@@ -83,8 +83,8 @@ class Walk(Law):
 class MarkovChain(Law):
     """A Markov chain over delay values: ``markov:0-0=0.9,0-4=0.1,4-0=0.5,4-4=0.5``.
 
-    The text gives ``FROM-TO=PROBABILITY`` for each transition that can happen. The chain begins at
-    ``start``, or at the first delay named.
+    The text gives ``FROM-TO=PROBABILITY`` for each possible transition. The chain starts at
+    ``start``, by default the first delay named.
     """
 
     name: ClassVar[str] = "markov"
@@ -103,10 +103,12 @@ class MarkovChain(Law):
             raise DelayError(f"{len(self.matrix)} rows for {len(self.delays)} delays")
         for delay, row in zip(self.delays, self.matrix, strict=True):
             if len(row) != len(self.delays):
-                raise DelayError(f"the row of delay {delay} has {len(row)} entries")
+                raise DelayError(
+                    f"the row of delay {delay} has {len(row)} entries, not {len(self.delays)}"
+                )
             check_distribution(f"the transitions from delay {delay}", row)
         if self.start is not None and self.start not in self.delays:
-            raise DelayError(f"start={self.start} is none of the delays {self.delays}")
+            raise DelayError(f"start={self.start} is not one of the delays {self.delays}")
 
     @property
     def largest(self) -> float:
@@ -159,19 +161,19 @@ class MarkovChain(Law):
         delays = tuple(dict.fromkeys(source for source, _ in entries))
         for _, reached in entries:
             if reached not in delays:
-                raise DelayError(f"delay {reached} is reached but has no transitions of its own")
+                raise DelayError(f"delay {reached} can be reached but has no transitions")
         matrix = tuple(tuple(entries.get((a, b), 0.0) for b in delays) for a in delays)
         return cls(delays, matrix, start)
 
 
 @dataclass(frozen=True)
 class GilbertElliott(Law):
-    """Two-state channel: ``gilbert-elliott:good=1,bad=23,p=0.02,r=0.1``.
+    """A channel with two states: ``gilbert-elliott:good=1,bad=23,p=0.02,r=0.1``.
 
-    In the good state a decision takes ``good`` steps, in the bad state ``bad`` steps; ``p`` is the
-    probability of going from good to bad at each step, ``r`` of going back. A decision is lost
-    with probability ``loss_good`` or ``loss_bad``; a lost one gets the delay ``lost``, so that it
-    runs only if nothing newer arrives for that long. The channel begins good.
+    A decision takes ``good`` steps in the good state and ``bad`` steps in the bad state. At each
+    step the channel goes from good to bad with probability ``p`` and back with probability ``r``.
+    A decision is lost with probability ``loss_good`` or ``loss_bad``. A lost decision gets the
+    delay ``lost``: it runs only if nothing newer arrives for that long. The channel starts good.
     """
 
     name: ClassVar[str] = "gilbert-elliott"
@@ -193,7 +195,9 @@ class GilbertElliott(Law):
         if self.lost is not None:
             check_steps("lost", self.lost)
         elif self.loss_good or self.loss_bad:
-            raise DelayError("a channel that loses decisions needs lost=STEPS, their delay")
+            raise DelayError(
+                "a channel that loses decisions needs lost=STEPS, the delay of a lost one"
+            )
 
     @classmethod
     def from_moments(
@@ -218,7 +222,7 @@ class GilbertElliott(Law):
     ) -> tuple[NDArray[Any], Memory]:
         chance, losses = rng.random((2, steps))
         if memory is None:
-            chance[0] = 1.0  # the first decision stays in the state it begins in
+            chance[0] = 1.0  # the first decision stays in the starting state
         bad = list(
             accumulate(
                 chance.tolist(),

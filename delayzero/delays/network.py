@@ -1,8 +1,8 @@
 """Measuring the delay of a real network: round trips of UDP packets, written as a trace.
 
-A packet is 28 bytes: what it is (4), the run's random token (8), a sequence number (8) and the
-sender's clock (8). The responder answers requests only, with the same bytes marked as a reply, so
-that no reply is longer than its request and two responders never answer each other.
+A packet has 28 bytes: a mark (4), the run's random token (8), a sequence number (8) and the
+sender's clock (8). The responder answers only requests, with the same bytes marked as a reply. So
+no reply is longer than its request, and two responders never answer each other.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from delayzero.delays.law import DelayError
 DEFAULT_PORT = 9720
 _REQUEST, _REPLY = b"DLZ?", b"DLZ!"
 _PACKET = struct.Struct("!4s8sQd")
-_PATIENCE = 3.0  # seconds, or three timeouts, until a host that never replied is given up
+_PATIENCE = 3.0  # seconds (or three timeouts) to wait for the first reply
 
 
 class NetworkError(OSError):
-    """The network does not do what was asked; the message says what to try."""
+    """A network operation failed; the message says what to try."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """One packet: when it was sent, in seconds from the beginning, and its round trip."""
+    """One packet: when it was sent, in seconds since the first, and its round trip."""
 
     sent_s: float
     delay_ms: float
@@ -44,14 +44,14 @@ class Sample:
 
 @dataclass(frozen=True)
 class Recording:
-    """What was measured; ``complete`` is False if Ctrl-C ended it early."""
+    """The result of a measurement; ``complete`` is False if Ctrl-C stopped it early."""
 
     samples: tuple[Sample, ...]
     complete: bool
 
     @property
     def lost(self) -> int:
-        """How many packets had no reply in time."""
+        """The number of packets without a reply in time."""
         return sum(sample.lost for sample in self.samples)
 
 
@@ -78,20 +78,20 @@ def record(
 ) -> Recording:
     """Measure round trips to a responder (:func:`echo`).
 
-    A packet goes out every period, whatever has become of those before it. A packet without a
-    reply in time counts as lost and gets the timeout as its delay. Ctrl-C ends the measurement and
-    keeps all packets whose fate is known.
+    One packet is sent per period, whether or not earlier ones have been answered. A packet without
+    a reply in time counts as lost, with the timeout as its delay. Ctrl-C stops the measurement and
+    keeps all packets that have been answered or have timed out.
 
     Args:
         host: The name or address of the responder.
         port: Its port.
-        packets: How many packets to send.
+        packets: The number of packets to send.
         period_ms: Milliseconds between two packets.
-        timeout_ms: How long to wait for each reply, in milliseconds.
+        timeout_ms: Milliseconds to wait for each reply.
         progress: Called with 1 after each packet sent.
 
     Raises:
-        NetworkError: The host can't be resolved or reached, or never replied.
+        NetworkError: The host can't be resolved or reached, or never replies.
     """
     for what, value in (("packets", packets), ("period", period_ms), ("timeout", timeout_ms)):
         if not (value > 0 and math.isfinite(value)):
@@ -107,7 +107,7 @@ def record(
 
 
 class _Run:
-    """One measurement: what was sent when, and which replies came."""
+    """One measurement: when packets were sent, and which replies came."""
 
     def __init__(
         self,
@@ -137,8 +137,8 @@ class _Run:
                 if len(self._sent) < self._packets and now >= due:
                     self._send()
                     progress(1)
-                    self._receive(0.0)  # replies have their turn even if the period is tiny
-                    due = max(due + self._period, now)  # after a pause go on, without a burst
+                    self._receive(0.0)  # read replies even if the period is tiny
+                    due = max(due + self._period, now)  # no burst after a pause
                 elif len(self._sent) == self._packets and self._all_settled(now):
                     break
                 else:
@@ -149,7 +149,7 @@ class _Run:
             raise self._no_reply()
 
     def samples(self) -> tuple[Sample, ...]:
-        """All packets whose fate is known; none if there was no reply at all."""
+        """Return all packets that were answered or timed out; none if no reply came at all."""
         if not self._round_trips:
             return ()
         samples = []
@@ -171,10 +171,10 @@ class _Run:
         except OSError as error:
             if not self._round_trips:
                 raise NetworkError(f"can't send to {self._target}: {error.strerror}") from None
-            # Later on, a link that is down for a while is what is being measured: a lost packet.
+            # Once replies have come, a link that fails is part of the measurement: a lost packet.
 
     def _receive(self, seconds: float) -> None:
-        """Wait for a reply for so long, and take it."""
+        """Wait for a reply for at most ``seconds``, and record it."""
         if not select.select([self._socket], [], [], seconds)[0]:
             return
         try:
@@ -193,14 +193,14 @@ class _Run:
             self._round_trips.setdefault(number, now - sent)
 
     def _until(self, now: float, due: float) -> float:
-        """Seconds until there is something to do other than to receive."""
+        """Return the seconds until there is something to do besides receiving."""
         if len(self._sent) < self._packets:
             return max(0.0, due - now)
         return max(0.0, self._sent[-1] + self._timeout - now)
 
     def _all_settled(self, now: float) -> bool:
-        everything_came = len(self._round_trips) == self._packets
-        return everything_came or now - self._sent[-1] >= self._timeout
+        all_replied = len(self._round_trips) == self._packets
+        return all_replied or now - self._sent[-1] >= self._timeout
 
     def _refused(self) -> None:
         if not self._round_trips:
@@ -214,7 +214,10 @@ class _Run:
 
 
 def write_trace(samples: tuple[Sample, ...], path: Path) -> None:
-    """Write a measurement as CSV for ``trace:FILE@...ms``; the file appears whole or not at all."""
+    """Write a measurement as CSV for ``trace:FILE@...ms``, atomically.
+
+    The columns are ``sent_s``, ``delay_ms`` and ``lost`` (0 or 1).
+    """
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with part.open("w", newline="") as file:
@@ -228,14 +231,14 @@ def write_trace(samples: tuple[Sample, ...], path: Path) -> None:
 
 
 def answer(packet: bytes) -> bytes | None:
-    """The reply to a packet: the request with its mark changed; None to anything else."""
+    """Return the reply to a request: the packet with its mark changed. Otherwise None."""
     if len(packet) != _PACKET.size or not packet.startswith(_REQUEST):
         return None
     return _REPLY + packet[len(_REPLY) :]
 
 
 def open_responder(port: int, host: str = "0.0.0.0") -> socket.socket:
-    """A socket that listens for requests; port 0 takes any free port.
+    """Open a socket that listens for requests; port 0 takes any free port.
 
     Raises:
         NetworkError: The port is in use, or the address is not this machine's.
@@ -247,14 +250,14 @@ def open_responder(port: int, host: str = "0.0.0.0") -> socket.socket:
     except OSError as error:
         responder.close()
         raise NetworkError(
-            f"can't listen at {host}:{port}: {error.strerror}; "
-            f"is another responder running? Another port: --port {_another(port)}"
+            f"can't listen on {host}:{port}: {error.strerror}; "
+            f"is another responder running? Try another port: --port {_another(port)}"
         ) from None
     return responder
 
 
 def serve(responder: socket.socket, stop: threading.Event | None = None) -> None:
-    """Answer requests until ``stop`` is set, or for ever."""
+    """Answer requests until ``stop`` is set, or forever."""
     while stop is None or not stop.is_set():
         if not select.select([responder], [], [], 0.1)[0]:
             continue
@@ -264,7 +267,7 @@ def serve(responder: socket.socket, stop: threading.Event | None = None) -> None
             if reply is not None:
                 responder.sendto(reply, sender)
         except OSError:
-            continue  # a sender that can't be reached any more; others may be
+            continue  # this sender can't be reached any more; others may be
 
 
 def echo(
@@ -277,10 +280,10 @@ def echo(
     """Run the responder that :func:`record` measures against.
 
     Args:
-        port: Where to listen; 0 takes any free port.
-        host: The address of this machine to listen at; ``0.0.0.0`` is all of them (IPv4).
-        ready: Called once with the port, when it listens.
-        stop: Ends it when set; for ever unless given.
+        port: The port to listen on; 0 takes any free port.
+        host: The address of this machine to listen on; ``0.0.0.0`` means all (IPv4).
+        ready: Called once with the port, when the responder listens.
+        stop: Stops the responder when set; by default it runs forever.
 
     Raises:
         NetworkError: The port is in use, or the address is not this machine's.
@@ -302,13 +305,13 @@ def _connect(host: str, port: int) -> socket.socket:
 
 
 def _resolve(host: str, port: int) -> tuple[socket.AddressFamily, Any]:
-    """The address of a host, IPv4 where it has one: that is where ``echo`` listens."""
+    """Return the address of a host, IPv4 if it has one, since ``echo`` listens on IPv4."""
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)
+        addresses = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)
     except (OSError, UnicodeError):
         raise NetworkError(f"the host '{host}' can't be found; check its name") from None
-    found.sort(key=lambda entry: entry[0] != socket.AF_INET)
-    family, *_, address = found[0]
+    addresses.sort(key=lambda entry: entry[0] != socket.AF_INET)
+    family, *_, address = addresses[0]
     return family, address
 
 

@@ -1,107 +1,47 @@
-"""Delayed observation: what the agent sees, and its rewards, are late."""
+"""Delayed observation: observations and rewards reach the agent late."""
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 from copy import deepcopy
-from typing import Any
+from typing import Any, Literal, get_args
 
 import gymnasium as gym
 import numpy as np
+from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
+from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
-from delayzero.delays.actions import copied
-from delayzero.delays.channel import Channel, delay_wrappers, resolve_law
-from delayzero.delays.episodes import EpisodeEnds, autoreset_mode, reset_rows, take_rows
+from delayzero.delays.actions import admitted, admitted_batch, check_action_space, copied
+from delayzero.delays.augment import (
+    RecentActions,
+    augmented,
+    augmented_finals,
+    augmented_space,
+    check_observe,
+    fraction,
+    fraction_space,
+)
+from delayzero.delays.channel import delay_wrappers, resolve_law
+from delayzero.delays.episodes import EpisodeEnds, Mask, autoreset_mode, reset_rows, take_rows
 from delayzero.delays.execution import recorded_law
-from delayzero.delays.law import DelayError, Law
+from delayzero.delays.inbox import Inbox, empty_rings, write_rings
+from delayzero.delays.law import Law
 from delayzero.delays.schedule import Rule
 
-
-class Inbox:
-    """The packets of one environment on their way to the agent.
-
-    Packet t holds the observation at t and the reward of the step that led to it. Attributes:
-
-        shown: The time of the observation that the agent sees; 0 until another arrives.
-    """
-
-    def __init__(self, law: Law, rule: str, max_delay: int, seed: int | None, number: int) -> None:
-        self.channel = Channel(law, rule, max_delay, seed, number)
-        self._goes_back = rule == "lag-index"
-        self.shown = 0
-        self._newest = 0
-        self._rewards: deque[tuple[int, Any]] = deque()
-
-    def begin_episode(self, observation: Any) -> None:
-        """Clear the inbox and send the first observation; the agent sees it at once."""
-        self.channel.clear()
-        self.shown = self._newest = 0
-        self._rewards.clear()
-        self._send(observation, None)
-
-    def receive(self, reward: Any, observation: Any = None, action: Any = None) -> Any:
-        """Send the next packet; the sum of the rewards that have now arrived.
-
-        A packet that is overtaken is not shown, but its reward arrives with the one that overtook
-        it: no reward is lost.
-        """
-        self._rewards.append((self.channel.schedule.time, reward))
-        self._send(observation, action)
-        arrived: list[Any] = []
-        while self._rewards and self._rewards[0][0] <= self._newest:
-            arrived.append(self._rewards.popleft()[1])
-        return self._sum(arrived, reward)
-
-    def settle(self, arrived: Any) -> Any:
-        """Let all rewards under way arrive; their sum with what has just arrived."""
-        total = self._sum([arrived, *(reward for _, reward in self._rewards)], arrived)
-        self._rewards.clear()
-        return total
-
-    def flush(self, arrived: Any) -> Any:
-        """The end of an episode: everything under way arrives; the sum of all rewards."""
-        self.shown = self._newest = self.channel.schedule.time - 1
-        return self.settle(arrived)
-
-    def state(self) -> dict[str, Any]:
-        """The exact state, as plain numbers; :meth:`restore` continues from it."""
-        return {
-            "channel": self.channel.state(),
-            "shown": self.shown,
-            "newest": self._newest,
-            "rewards": [list(entry) for entry in self._rewards],
-        }
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Continue exactly from a state."""
-        self.channel.restore(state["channel"])
-        self.shown, self._newest = state["shown"], state["newest"]
-        self._rewards = deque((time, reward) for time, reward in state["rewards"])
-
-    def _send(self, observation: Any, action: Any) -> None:
-        self.channel.observe(observation, action)
-        time = self.channel.decide(observation, action)
-        if time >= 0 or self._goes_back:  # there is nothing before the first observation
-            self.shown = max(time, 0)
-        self._newest = max(self._newest, self.shown)
-
-    @staticmethod
-    def _sum(rewards: list[Any], like: Any) -> Any:
-        return sum(rewards[1:], rewards[0]) if rewards else 0 * like
+ObserveAge = Literal["plain", "age", "actions"]
 
 
 class DelayedObservation(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
-    """The agent sees late: observation t reaches it at t + z_t, with the reward that led to it.
+    """Observations arrive late: observation t at t + z_t, with the reward of the step before it.
 
-    At each step the agent sees the newest observation that has arrived (or what ``rule`` says),
-    and gets the rewards of all packets up to it, added up. Before any other arrives it sees the
-    first one. At the end of an episode everything under way arrives at once: the final observation
-    is the true one and the rewards add up to those of the bare environment. ``terminated`` and
-    ``truncated`` are not delayed. ``info`` is the environment's own, not delayed, with
-    ``observation_time``, the time of the observation shown, and ``observation_age``.
+    At each step the agent sees the newest observation that has arrived (or what ``rule`` says) and
+    gets the sum of the rewards of all packets up to it. It sees the first observation at once. At
+    the end of an episode everything arrives: the final observation is the true one, and the rewards
+    add up to those of the bare environment. ``terminated`` and ``truncated`` are not delayed.
+    ``info`` is the environment's, not delayed, with two keys added: ``observation_time``, the time
+    of the observation shown, and ``observation_age``, how many steps old it is.
 
     Example:
         >>> import gymnasium as gym
@@ -118,6 +58,7 @@ class DelayedObservation(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstr
         law: Law | str,
         *,
         rule: Rule = "latest-generated",
+        observe: ObserveAge = "plain",
         max_delay: int | None = None,
         seed: int | None = None,
     ) -> None:
@@ -127,57 +68,117 @@ class DelayedObservation(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstr
             env: The environment.
             law: The delay law or its text, such as ``"wifi"``.
             rule: Which of the observations that have arrived is shown.
+            observe: What the observation holds besides the environment's. ``"age"`` adds ``age``,
+                ``[1]``: the age of the observation shown, divided by M. ``"actions"`` also adds
+                ``actions``, ``[M, size + 1]``: what the agent needs to look ahead from the
+                observation shown. If that one is from time s and the newest is from time t, slot j
+                holds the action given to ``step`` at time s + j, for j < t - s; the other slots
+                are empty (after a reset and at the end of an episode, all are). Actions are
+                encoded as pending actions are by :class:`DelayedExecution`, whose ``observe``
+                tells how the keys are arranged. Under ``rule="latest-arrival"`` an observation can
+                be up to 2 M steps old; beyond M, the slots hold the last M actions.
             max_delay: M, if it should be larger than the law's largest delay, or the law has none.
             seed: The seed of the delays before the first ``reset(seed=...)``.
+
+        Raises:
+            DelayError: The law or an argument is invalid, or the environment's observations
+                already have a key that ``observe`` adds.
         """
         self.law, self.max_delay = resolve_law(law, max_delay)
+        check_observe(observe, get_args(ObserveAge))
         gym.utils.RecordConstructorArgs.__init__(
-            self, law=recorded_law(self.law), rule=rule, max_delay=max_delay, seed=seed
+            self,
+            law=recorded_law(self.law),
+            rule=rule,
+            observe=observe,
+            max_delay=max_delay,
+            seed=seed,
         )
         gym.Wrapper.__init__(self, env)
+        self.observe = observe
         self._inbox = Inbox(self.law, rule, self.max_delay, seed, delay_wrappers(env))
         self._places = self._inbox.channel.schedule.places
         self._packets: list[Any] = [None] * self._places  # a ring of the latest observations
+        self._recent: RecentActions | None = None
+        if observe == "actions":
+            self._recent = RecentActions(self.action_space, self.max_delay, num_envs=1)
+        parts = _age_spaces(observe, self._recent, self._places, self.max_delay)
+        self.observation_space = augmented_space(env.observation_space, parts)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode: the first observation is seen at once."""
+        """Begin an episode; the agent sees the first observation at once."""
         observation, info = self.env.reset(seed=seed, options=options)
         if seed is not None:
             self._inbox.channel.reseed(seed)
         self._inbox.begin_episode(observation)
+        if self._recent is not None:
+            self._recent.begin_episode(0)
         self._packets[0] = copied(observation)
-        return observation, {**info, **self._age()}
+        return self._observed(observation), {**info, **self._age()}
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Run a step; see the newest observation that has arrived."""
+        """Run a step and return the newest observation that has arrived."""
+        inbox = self._inbox
+        if self._recent is not None:
+            given = admitted(self.action_space, action)
+            if given is None:
+                raise gym.error.InvalidAction(
+                    f"the action {action!r} is not in {self.action_space}"
+                )
+            self._recent.record(np.array([inbox.now]), given)
         observation, reward, terminated, truncated, info = self.env.step(action)
-        self._packets[self._inbox.channel.schedule.time % self._places] = copied(observation)
-        reward = self._inbox.receive(reward, observation, action)
+        self._packets[inbox.channel.schedule.time % self._places] = copied(observation)
+        reward = inbox.receive(reward, observation, action)
         if terminated or truncated:
-            reward = self._inbox.flush(reward)
-        shown = copied(self._packets[self._inbox.shown % self._places])
+            reward = inbox.flush(reward)
+        shown = self._observed(copied(self._packets[inbox.shown % self._places]))
         return shown, reward, terminated, truncated, {**info, **self._age()}
 
     def delay_state(self) -> dict[str, Any]:
-        """The wrapper's exact state, packets under way included, without the environment's."""
-        return {"inbox": self._inbox.state(), "packets": deepcopy(self._packets)}
+        """Return the wrapper's exact state, with the packets in flight, without the environment's.
+
+        With a copy of the environment, :meth:`restore_delay_state` continues an episode exactly.
+        """
+        return {
+            "inbox": self._inbox.state(),
+            "packets": deepcopy(self._packets),
+            "actions": None if self._recent is None else self._recent.state(),
+        }
 
     def restore_delay_state(self, state: dict[str, Any]) -> None:
         """Continue exactly from :meth:`delay_state` of a wrapper made with the same arguments."""
         self._inbox.restore(state["inbox"])
         self._packets = deepcopy(state["packets"])
+        if self._recent is not None:
+            self._recent.restore(state.get("actions"), np.array([self._inbox.now]))
 
     def _age(self) -> dict[str, int]:
-        now = self._inbox.channel.schedule.time - 1
-        return {"observation_time": self._inbox.shown, "observation_age": now - self._inbox.shown}
+        shown = self._inbox.shown
+        return {"observation_time": shown, "observation_age": self._inbox.now - shown}
+
+    def _observed(self, observation: Any) -> Any:
+        """Return an observation as the agent gets it: with its age and the actions, if asked."""
+        if self.observe == "plain":
+            return observation
+        shown, now = self._inbox.shown, self._inbox.now
+        parts = {"age": fraction(now - shown, self.max_delay)}
+        if self._recent is not None:
+            parts["actions"] = self._recent.encode(np.array([shown]), np.array([now]))[0]
+        return augmented(observation, parts)
 
 
 class DelayedObservationVector(
     VectorWrapper[Any, Any, Any, Any, Any], gym.utils.RecordConstructorArgs
 ):
-    """:class:`DelayedObservation` for N environments, each with an independent delay of its own."""
+    """:class:`DelayedObservation` for N environments, each with an independent delay.
+
+    Environment i behaves as a single wrapped environment with the i-th seed does. ``info`` holds
+    ``observation_time`` and ``observation_age``, ``[N]``. With ``observe="age"`` or ``"actions"``,
+    the final observations of SAME_STEP autoreset (``info["final_obs"]``) have age 0 and empty
+    slots: they arrive at once.
+    """
 
     def __init__(
         self,
@@ -185,6 +186,7 @@ class DelayedObservationVector(
         law: Law | str,
         *,
         rule: Rule = "latest-generated",
+        observe: ObserveAge = "plain",
         max_delay: int | None = None,
         seed: int | None = None,
         life_loss_info: bool = False,
@@ -192,42 +194,68 @@ class DelayedObservationVector(
         """Put delays between the environments and what the agent sees.
 
         Args:
-            env: The vector environment; its autoreset mode may be any.
+            env: The vector environment, with any autoreset mode.
             law: The delay law or its text.
             rule: Which of the observations that have arrived is shown.
+            observe: As for :class:`DelayedObservation`; the parts are batches, ``age`` ``[N, 1]``
+                and ``actions`` ``[N, M, size + 1]``.
             max_delay: M, if it should be larger than the law's largest delay, or the law has none.
             seed: Before ``reset(seed=...)``, the delays of environment i come from ``seed + i``.
-            life_loss_info: Whether the environments report lost lives as ends without resetting,
+            life_loss_info: Whether the environments report a lost life as an end without resetting,
                 as ALE's do with the argument of that name. At a lost life all rewards arrive, so
-                that they count for that life; observations under way stay so.
+                that they count for that life; observations stay in flight.
+
+        Raises:
+            DelayError: As for :class:`DelayedObservation`.
         """
         self.law, self.max_delay = resolve_law(law, max_delay)
+        check_observe(observe, get_args(ObserveAge))
         gym.utils.RecordConstructorArgs.__init__(
             self,
             law=recorded_law(self.law),
             rule=rule,
+            observe=observe,
             max_delay=max_delay,
             seed=seed,
             life_loss_info=life_loss_info,
         )
         VectorWrapper.__init__(self, env)
+        self.observe = observe
         self._autoreset = autoreset_mode(env)
         self._ends = EpisodeEnds(env, life_loss_info)
         number = delay_wrappers(env)
         self._inboxes = [
-            Inbox(
-                self.law,
-                rule,
-                self.max_delay,
-                None if seed is None else seed + i,
-                number,
-            )
+            Inbox(self.law, rule, self.max_delay, None if seed is None else seed + i, number)
             for i in range(env.num_envs)
         ]
         self._rows = np.arange(env.num_envs)
         self._places = self._inboxes[0].channel.schedule.places
         self._packets: Any = None  # rings of the latest observations: [places, N, ...]
+        self._rewards = np.zeros(env.num_envs)  # the latest, not delayed
         self._ended = np.ones(env.num_envs, bool)
+        self._recent: RecentActions | None = None
+        if observe == "actions":
+            check_action_space(env)
+            self._recent = RecentActions(env.single_action_space, self.max_delay, env.num_envs)
+        if observe != "plain":
+            parts = _age_spaces(observe, self._recent, self._places, self.max_delay)
+            space = augmented_space(env.single_observation_space, parts)
+            self.single_observation_space = space
+            self.observation_space = batch_space(space, env.num_envs)
+
+    @property
+    def latest(self) -> tuple[Any, NDArray[Any]]:
+        """The newest observations and rewards, without delay. For logs: agents must not see them.
+
+        They are what the environments returned at the last ``reset`` or ``step``: the observations
+        as a batch, the rewards as ``[N]``, zeros after ``reset``. The observation of an environment
+        that the last ``step`` reset (NEXT_STEP and SAME_STEP autoreset) is the first one of its new
+        episode.
+        """
+        if self._packets is None:
+            raise gym.error.ResetNeeded("call reset() before reading latest")
+        newest = take_rows(self._packets, (self._now() % self._places, self._rows))
+        return newest, self._rewards.copy()
 
     def reset(
         self,
@@ -239,49 +267,51 @@ class DelayedObservationVector(
         channels = [inbox.channel for inbox in self._inboxes]
         observations, info, mask = reset_rows(self.env, seed, options, channels)
         if self._packets is None:
-            self._packets = _empty_rings(observations, self._places)
+            self._packets = empty_rings(observations, self._places)
         self._ends.begin(info, mask)
         self._begin_episodes(mask, observations)
         self._store(observations, np.flatnonzero(mask))
+        self._rewards = np.zeros(self.num_envs)
         self._ended &= ~mask
-        return self._shown(), {**info, **self._ages()}
+        return self._observed(), {**info, **self._ages()}
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-        """Run a step; see the newest observations that have arrived."""
+        """Run a step and return the newest observations that have arrived."""
         if self._packets is None:
             raise gym.error.ResetNeeded("call reset() before step()")
+        if self._recent is not None:
+            self._recent.record(self._now(), admitted_batch(self.env, actions))
         observations, rewards, terminated, truncated, info = self.env.step(actions)
+        self._rewards = np.array(rewards)
         done = self._ends.true_ends(terminated, truncated, info, self._ended)
-        lost = np.logical_or(terminated, truncated) & ~done
-        final = info.get("final_obs") if self._autoreset == AutoresetMode.SAME_STEP else None
-        rewards = np.array(rewards)
-        for row in np.flatnonzero(~self._ended).tolist():
-            inbox = self._inboxes[row]
-            if self.law.closed_loop:
-                source = observations if final is None or not done[row] else final
-                last = take_rows(source, row)
-                rewards[row] = inbox.receive(rewards[row], last, take_rows(actions, row))
-            else:
-                rewards[row] = inbox.receive(rewards[row])
-            if done[row]:
-                rewards[row] = inbox.flush(rewards[row])
-            elif lost[row]:
-                rewards[row] = inbox.settle(rewards[row])
-        if self._autoreset == AutoresetMode.SAME_STEP:
+        ends = np.logical_or(terminated, truncated)
+        same_step = self._autoreset == AutoresetMode.SAME_STEP
+        final = info.get("final_obs") if same_step else None
+        arrived = self._receive(observations, final, actions, done, ends & ~done)
+        if same_step:
             self._begin_episodes(done, observations)
         else:
             self._begin_episodes(self._ended, observations)
             self._ended = done
         self._store(observations, self._rows)
-        return self._shown(), rewards, terminated, truncated, {**info, **self._ages()}
+        info = {**info, **self._ages()}
+        if final is not None and self.observe != "plain":
+            now = self._now()
+            info["final_obs"] = augmented_finals(final, self._parts(now, now), ends)
+        return self._observed(), arrived, terminated, truncated, info
 
     def delay_state(self) -> dict[str, Any]:
-        """The wrapper's exact state, packets under way included, without the environments'."""
+        """Return the wrapper's exact state, with the packets in flight, without the environments'.
+
+        With a copy of the environments, :meth:`restore_delay_state` continues exactly.
+        """
         return {
             "inboxes": [inbox.state() for inbox in self._inboxes],
             "packets": deepcopy(self._packets),
+            "rewards": self._rewards.copy(),
             "ended": self._ended.copy(),
             "ends": self._ends.state(),
+            "actions": None if self._recent is None else self._recent.state(),
         }
 
     def restore_delay_state(self, state: dict[str, Any]) -> None:
@@ -289,49 +319,75 @@ class DelayedObservationVector(
         for inbox, saved in zip(self._inboxes, state["inboxes"], strict=True):
             inbox.restore(saved)
         self._packets = deepcopy(state["packets"])
+        self._rewards = np.array(state.get("rewards", np.zeros(self.num_envs)))
         self._ended = np.array(state["ended"], bool)
         self._ends.restore(state["ends"])
+        if self._recent is not None:
+            self._recent.restore(state.get("actions"), self._now())
 
-    def _begin_episodes(self, mask: NDArray[np.bool_], observations: Any) -> None:
+    def _receive(
+        self, observations: Any, final: Any, actions: Any, done: Mask, lost: Mask
+    ) -> NDArray[Any]:
+        """Send the packets of a step; return the rewards that arrive, ``[N]``."""
+        arrived = self._rewards.copy()
+        for row in np.flatnonzero(~self._ended).tolist():
+            inbox = self._inboxes[row]
+            if self.law.closed_loop:
+                source = observations if final is None or not done[row] else final
+                newest = take_rows(source, row)
+                arrived[row] = inbox.receive(arrived[row], newest, take_rows(actions, row))
+            else:
+                arrived[row] = inbox.receive(arrived[row])
+            if done[row]:
+                arrived[row] = inbox.flush(arrived[row])
+            elif lost[row]:
+                arrived[row] = inbox.settle(arrived[row])
+        return arrived
+
+    def _begin_episodes(self, mask: Mask, observations: Any) -> None:
         for row in np.flatnonzero(mask).tolist():
             self._inboxes[row].begin_episode(take_rows(observations, row))
+            if self._recent is not None:
+                self._recent.begin_episode(row)
 
     def _store(self, observations: Any, rows: NDArray[np.int64]) -> None:
         """Write the newest observations of some environments into their rings."""
-        newest = np.array([inbox.channel.schedule.time - 1 for inbox in self._inboxes])
-        _write(self._packets, newest[rows] % self._places, rows, observations)
+        write_rings(self._packets, self._now()[rows] % self._places, rows, observations)
 
-    def _shown(self) -> Any:
-        shown = np.array([inbox.shown for inbox in self._inboxes])
-        return take_rows(self._packets, (shown % self._places, self._rows))
+    def _now(self) -> NDArray[np.int64]:
+        return np.array([inbox.now for inbox in self._inboxes])
+
+    def _shown(self) -> NDArray[np.int64]:
+        return np.array([inbox.shown for inbox in self._inboxes])
+
+    def _observed(self) -> Any:
+        """Return the observations as the agent gets them."""
+        shown = self._shown()
+        observations = take_rows(self._packets, (shown % self._places, self._rows))
+        return augmented(observations, self._parts(shown, self._now()))
+
+    def _parts(self, shown: NDArray[np.int64], now: NDArray[np.int64]) -> dict[str, Any]:
+        """Return what ``observe`` adds to the observations of the times ``shown``, as batches."""
+        if self.observe == "plain":
+            return {}
+        parts = {"age": fraction(now - shown, self.max_delay)}
+        if self._recent is not None:
+            parts["actions"] = self._recent.encode(shown, now)
+        return parts
 
     def _ages(self) -> dict[str, Any]:
-        shown = np.array([inbox.shown for inbox in self._inboxes])
-        now = np.array([inbox.channel.schedule.time - 1 for inbox in self._inboxes])
-        ages = {"observation_time": shown, "observation_age": now - shown}
+        shown = self._shown()
+        ages = {"observation_time": shown, "observation_age": self._now() - shown}
         return {**ages, **{f"_{key}": np.ones(self.num_envs, bool) for key in ages}}
 
 
-def _empty_rings(observations: Any, places: int) -> Any:
-    """Rings ``[places, N, ...]`` for batches such as the given one."""
-    if isinstance(observations, dict):
-        return {key: _empty_rings(value, places) for key, value in observations.items()}
-    if isinstance(observations, tuple):
-        return tuple(_empty_rings(value, places) for value in observations)
-    if not isinstance(observations, np.ndarray):
-        raise DelayError(
-            f"observations of type {type(observations).__name__} can't be delayed in a vector; "
-            "they should be arrays, or dicts or tuples of arrays"
-        )
-    return np.zeros((places, *observations.shape), observations.dtype)
-
-
-def _write(rings: Any, places: NDArray[Any], rows: NDArray[Any], observations: Any) -> None:
-    if isinstance(rings, dict):
-        for key, ring in rings.items():
-            _write(ring, places, rows, observations[key])
-    elif isinstance(rings, tuple):
-        for ring, part in zip(rings, observations, strict=True):
-            _write(ring, places, rows, part)
-    else:
-        rings[places, rows] = observations[rows]
+def _age_spaces(
+    observe: str, recent: RecentActions | None, places: int, max_delay: int
+) -> dict[str, spaces.Space[Any]]:
+    """Return the spaces of what ``observe`` adds to an observation, by key."""
+    parts: dict[str, spaces.Space[Any]] = {}
+    if observe != "plain":
+        parts["age"] = fraction_space(max(1.0, (places - 1) / max(max_delay, 1)))
+    if recent is not None:
+        parts["actions"] = recent.space
+    return parts

@@ -1,4 +1,4 @@
-"""Pictures of delay laws: the delay over time, its distribution, and what runs when."""
+"""Pictures of delay laws: the delay over time, its histogram, and a timeline of decisions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe and Ito's palette, which colour-blind people can tell apart; neighbours in contrast.
+# The colour-blind-safe palette of Okabe and Ito, ordered so that neighbours contrast.
 DECISION_COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
 INK, GREY, PALE = "#222222", "#8A8A8A", "#E9E9E9"
 ACCENT = "#0072B2"
@@ -31,10 +31,10 @@ _TILE_REACH = 0.44  # half of its width
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """An empty figure, in inches, that no global state knows of.
+    """Return an empty figure, sized in inches, without matplotlib's global state.
 
     Raises:
-        MissingExtraError: matplotlib is not installed; the message is the line to type.
+        MissingExtraError: matplotlib is not installed; the message says what to type.
     """
     figure_module = require("matplotlib.figure", "cli")
     figure: Figure = figure_module.Figure(figsize=(width, height), dpi=150, facecolor="white")
@@ -49,14 +49,14 @@ def law_picture(
     seed: int = 0,
     characteristics: Characteristics | None = None,
 ) -> Figure:
-    """Draw a law: its delay over time, the histogram of it, and a timeline of decisions.
+    """Draw a law: its delay over time, a histogram of it, and a timeline of decisions.
 
     Args:
         law: The law or its text. It must not look at observations or actions.
         rule: Which of the decisions that have arrived runs.
-        max_delay: M, if it should be larger than the law's, or the law has none.
+        max_delay: M, if it should be larger than the law's largest delay, or the law has none.
         seed: Equal seeds give equal pictures.
-        characteristics: What :func:`characterise` gave for the same arguments, if it is at hand.
+        characteristics: The result of :func:`characterise` for the same arguments, if available.
 
     Raises:
         DelayError: The law needs an environment, or has no largest delay.
@@ -90,13 +90,13 @@ def law_picture(
 
 
 def picture_name(law: Law | str) -> str:
-    """A file name for the picture of a law: its text, with what file names can't have replaced."""
+    """Return a file name for the picture of a law: its text, with special characters replaced."""
     words = re.sub(r"[^A-Za-z0-9.=]+", "-", str(law)).strip("-.")
     return f"{words[:100] or 'law'}.png"
 
 
 def steady_history(law: Law | str, rule: str, limit: int, seed: int, steps: int) -> History:
-    """A history that has forgotten its beginning: only decisions from before it run at first."""
+    """Simulate a history in the steady state; its first steps run earlier decisions."""
     history = simulate(
         law, rule=rule, max_delay=limit, steps=limit + steps, burn_in=_BURN_IN, seed=seed
     )
@@ -104,16 +104,16 @@ def steady_history(law: Law | str, rule: str, limit: int, seed: int, steps: int)
 
 
 def timeline_caption(characteristics: Characteristics) -> str:
-    """What a timeline shows, in figures."""
+    """Return the caption of a timeline: its drop rate, repeat rate and lag."""
     return (
-        f"{characteristics.drop_rate:.0%} of the decisions dropped, "
+        f"{characteristics.drop_rate:.0%} of the decisions are dropped, "
         f"{characteristics.repeat_rate:.0%} of the steps repeat one; "
-        f"what runs is {characteristics.effective_lag:.1f} steps old"
+        f"the decision that runs is {characteristics.effective_lag:.1f} steps old on average"
     )
 
 
 def _draw_delays(axes: Axes, delays: NDArray[np.int64], limit: int) -> None:
-    """Draw the delay of each decision; the shaded steps are those of the timeline."""
+    """Draw the delay of each decision; shade the steps of the timeline."""
     steps = np.arange(len(delays))
     axes.axvspan(-0.5, TIMELINE_STEPS - 0.5, color=PALE, linewidth=0)
     axes.step(steps, delays, where="mid", color=ACCENT, linewidth=1.1)
@@ -125,7 +125,7 @@ def _draw_delays(axes: Axes, delays: NDArray[np.int64], limit: int) -> None:
 
 
 def _draw_histogram(axes: Axes, values: Characteristics) -> None:
-    """Draw how often each delay occurs, beside the delays themselves, with their mean."""
+    """Draw the share of each delay, and their mean."""
     axes.barh(range(len(values.delay_shares)), values.delay_shares, height=0.8, color=ACCENT)
     axes.axhline(values.mean, color=INK, linewidth=0.9, linestyle=(0, (4, 2)))
     axes.set_title(f"mean {values.mean:.2f}, p95 {values.p95}", size=10, color=INK, pad=6)
@@ -138,20 +138,20 @@ def _draw_histogram(axes: Axes, values: Characteristics) -> None:
 def draw_timeline(axes: Axes, history: History, steps: int, *, scale: float = 1.0) -> None:
     """Draw when each decision is made (above) and when it runs (below).
 
-    A decision's colour goes from the dot where it is made to the tiles where it runs. Tiles of
-    steps that repeat it are paler; a cross is a decision that never runs.
+    A line in the decision's colour leads from the dot where it is made to the tiles where it runs.
+    Tiles that repeat a decision are paler. A cross marks a decision that never runs.
 
     Args:
         axes: Where to draw.
-        history: What happened; it should go on for some time after the last step drawn, so that
-            late decisions are not taken for dropped ones.
-        steps: How many steps to draw, from the beginning of the history.
+        history: The decisions. It should extend beyond the last step drawn, so that late decisions
+            do not look like dropped ones.
+        steps: The number of steps to draw, from the start of the history.
         scale: Size of the marks.
     """
     first_runs: dict[int, int] = {}
     for step, decision in enumerate(history.running.tolist()):
         first_runs.setdefault(decision, step)
-    # Coloured in the order in which they run, so that neighbours below always differ.
+    # Colours follow the order of execution, so that neighbouring tiles always differ.
     colours = {
         decision: DECISION_COLOURS[order % len(DECISION_COLOURS)]
         for order, decision in enumerate(first_runs)
@@ -178,11 +178,11 @@ def draw_timeline(axes: Axes, history: History, steps: int, *, scale: float = 1.
 def _draw_tiles(
     axes: Axes, running: list[int], first_runs: dict[int, int], colours: dict[int, str]
 ) -> None:
-    """Draw a tile for each step, joined to the one before where the same decision goes on."""
+    """Draw a tile for each step, joined to the previous one if the same decision still runs."""
     patches = require("matplotlib.patches", "cli")
     for step, decision in enumerate(running):
-        goes_on = step > 0 and running[step - 1] == decision
-        left = step - 1 + _TILE_REACH if goes_on else step - _TILE_REACH
+        still_runs = step > 0 and running[step - 1] == decision
+        left = step - 1 + _TILE_REACH if still_runs else step - _TILE_REACH
         axes.add_patch(
             patches.Rectangle(
                 (left, _EXECUTED - _HALF_TILE),
@@ -197,7 +197,7 @@ def _draw_tiles(
 
 
 def timeline_key(axes: Axes) -> None:
-    """Say below the right end of a timeline what its marks mean."""
+    """Add a legend below the right end of a timeline."""
     lines, patches = require("matplotlib.lines", "cli"), require("matplotlib.patches", "cli")
     handles = [
         lines.Line2D([], [], marker="o", linestyle="", color=ACCENT, markersize=5.5),
@@ -221,7 +221,7 @@ def timeline_key(axes: Axes) -> None:
 
 
 def _plain(axes: Axes) -> None:
-    """Leave away what carries no information."""
+    """Remove what carries no information."""
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
     for side in ("left", "bottom"):

@@ -1,12 +1,12 @@
 """The schedule of pending decisions: which decision runs at which step.
 
-Times are those of decisions within an episode: 0, 1, 2, ...; the initial queue stands for
-decisions made at -M .. -1 that each take M steps. A schedule knows times only. Whoever uses it
-keeps the actions (or observations) themselves, in a ring of :attr:`Schedule.places` places, that of
-time t being ``t % places``: a decision is not needed again once it is older than that.
+Decisions are identified by their times within an episode: 0, 1, 2, ... The initial queue stands for
+decisions made at -M .. -1 that take M steps each. A schedule holds only times. Its user keeps the
+actions (or observations) in a ring of :attr:`Schedule.places` places, time t at ``t % places``; a
+decision that has left the ring is never needed again.
 
-One schedule is one environment's, in plain integers: for a single environment that is faster than
-numpy, and for many it is a small part of the environments' own time (``docs/delays.md``).
+A schedule belongs to one environment and uses plain integers. For a single environment that is
+faster than numpy; for many it is a small part of the environments' own time (``docs/delays.md``).
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from delayzero.delays.law import DelayError, nearest
 Rule = Literal["latest-generated", "fixed", "lag-index", "latest-arrival"]
 """Which of the decisions that have arrived runs.
 
-* ``latest-generated``: the newest, as in the paper (SED-MDP). What it overtakes is dropped.
-* ``fixed``: a jitter buffer holds everything until it is exactly M steps old.
+* ``latest-generated``: the newest, as in the paper (SED-MDP). Decisions that it overtakes are
+  dropped.
+* ``fixed``: a jitter buffer holds each decision until it is exactly M steps old.
 * ``lag-index``: step t runs decision t - z_t, with the delay drawn when it runs.
 * ``latest-arrival``: the one that arrived last, even if it was decided earlier.
 """
@@ -33,10 +34,10 @@ class Schedule(ABC):
     """The pending decisions of one environment.
 
     Attributes:
-        places: How many of the latest decisions may still run.
+        places: The number of latest decisions that may still run.
         time: The time t of the coming decision.
         dropped: Decisions of this episode that have been overtaken and will never run.
-        repeated: Steps of this episode that ran a decision that had already run.
+        repeated: Steps of this episode that ran a decision again.
     """
 
     __slots__ = ("dropped", "max_delay", "places", "repeated", "time")
@@ -51,12 +52,12 @@ class Schedule(ABC):
         self.reset()
 
     def reset(self) -> None:
-        """Clear the schedule for a new episode: only the initial queue is under way."""
+        """Clear the schedule for a new episode: only the initial queue is pending."""
         self.time = self.dropped = self.repeated = 0
 
     @abstractmethod
     def push(self, delay: int) -> int:
-        """Decide at t with delay z_t, run one step, and go on to t + 1.
+        """Decide at t with delay z_t, run one step, and advance to t + 1.
 
         Returns:
             tau_t, the time of the decision that runs at t; negative for the initial queue.
@@ -64,21 +65,21 @@ class Schedule(ABC):
 
     @abstractmethod
     def upcoming(self, delay: int) -> array[int]:
-        """The pending decisions, padded to M: only the first ``delay`` entries have a meaning.
+        """Return the pending decisions, padded to M entries; only the first ``delay`` count.
 
-        They are the times of the decisions that run at t .. t + delay - 1 if nothing more is
-        decided. The array may be the schedule's own: do not change or keep it.
+        They are the times of the decisions that run at t .. t + delay - 1 if no more decisions
+        come. The array may belong to the schedule: do not modify or keep it.
         """
 
     def pending(self, delay: int) -> list[int]:
-        """The times of the decisions that run at t .. t + delay - 1 if nothing more is decided."""
+        """Return the times of the decisions that run at t .. t + delay - 1, if no more come."""
         return self.upcoming(delay)[:delay].tolist()
 
     def _refuse(self, delay: int) -> NoReturn:
         raise DelayError(f"the delay {delay} should be between 0 and M = {self.max_delay}")
 
     def state(self) -> dict[str, Any]:
-        """The exact state, as plain numbers; :meth:`restore` continues from it."""
+        """Return the exact state as plain numbers; :meth:`restore` continues from it."""
         values = {}
         for name in chain.from_iterable(getattr(c, "__slots__", ()) for c in type(self).__mro__):
             value = getattr(self, name)
@@ -86,7 +87,7 @@ class Schedule(ABC):
         return values
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Continue exactly from a state of a schedule of the same kind and length."""
+        """Continue exactly from a state of a schedule with the same rule and M."""
         for name, value in state.items():
             if isinstance(value, list):
                 value = array("q", value) if isinstance(getattr(self, name), array) else [*value]
@@ -94,7 +95,7 @@ class Schedule(ABC):
 
 
 class LatestGenerated(Schedule):
-    """tau_t = max{t' : t' + z_t' <= t}: a new decision takes over every slot from its landing on.
+    """tau_t = max{t' : t' + z_t' <= t}: a new decision takes every slot from its arrival on.
 
     The queue holds the decisions of the slots t .. t + M - 1. Deciding at t with delay z writes t
     into the slots z .. M (paper, section 4.1, and equation 1); then slot 0 runs.
@@ -128,7 +129,7 @@ class LatestGenerated(Schedule):
 
 
 class JitterBuffer(LatestGenerated):
-    """Everything is held until it is exactly M steps old, however early it arrives."""
+    """Each decision is held until it is exactly M steps old, however early it arrives."""
 
     __slots__ = ()
 
@@ -137,9 +138,10 @@ class JitterBuffer(LatestGenerated):
 
 
 class LatestArrival(Schedule):
-    """Whatever landed last runs, until something else lands; of two at once, the newer.
+    """The last decision to arrive runs until another arrives; of two at once, the newer.
 
-    What lands when it is M steps old may have to run for up to M steps more, until the next lands.
+    A decision that arrives when it is M steps old may run for up to M more steps, until the next
+    one arrives.
     """
 
     __slots__ = ("_landing", "_last")
@@ -178,13 +180,13 @@ class LatestArrival(Schedule):
 
 
 class LagIndex(Schedule):
-    """Step t runs decision t - z_t. The delays to come are taken to stay as the present one is."""
+    """Step t runs decision t - z_t. :meth:`upcoming` assumes that the delay stays the same."""
 
     __slots__ = ("_ran",)
 
     def reset(self) -> None:
         super().reset()
-        self._ran = [False] * (self.max_delay + 1)  # of each of the last M + 1 decisions
+        self._ran = [False] * (self.max_delay + 1)  # for each of the last M + 1 decisions
 
     def push(self, delay: int) -> int:
         if not 0 <= delay <= self.max_delay:
@@ -215,7 +217,7 @@ _SCHEDULES: dict[str, type[Schedule]] = {
 
 
 def make_schedule(rule: str, max_delay: int) -> Schedule:
-    """An empty schedule that follows a rule."""
+    """Return an empty schedule that follows a rule."""
     if rule not in _SCHEDULES:
-        raise DelayError(f"'{rule}' is no rule for pending actions{nearest(rule, RULES)}")
+        raise DelayError(f"unknown rule '{rule}'{nearest(rule, RULES)}")
     return _SCHEDULES[rule](max_delay)

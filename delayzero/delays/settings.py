@@ -1,6 +1,6 @@
 """Named settings: the delays of real links, from published measurements.
 
-* ``wifi``: one way over WiFi in steps of 20 ms, above 100 ms clipped; 10 000 messages, published
+* ``wifi``: one way over WiFi in steps of 20 ms, clipped above 100 ms; 10 000 messages, published
   with RLRD (Bouteiller et al., 2021).
 * ``4g``, ``5g``: shifted hyper-exponentials, measured for tele-surgery by NetFI (2026).
 * ``starlink``: round trips with a minimum of 20 ms and quartiles near 40, 50 and 60 ms, from a RIPE
@@ -18,7 +18,7 @@ from delayzero.delays.latency import HyperExponential, InSteps, Jitter, LogNorma
 from delayzero.delays.law import Law
 
 DEFAULT_PERIOD = 20.0
-"""Milliseconds between two decisions when a named latency is used without ``@...ms``."""
+"""Milliseconds per step of a named latency without ``@...ms``."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class LatencySetting:
     longest: float
 
     def in_steps(self, period: float = DEFAULT_PERIOD) -> InSteps:
-        """The latency in steps of ``period`` milliseconds."""
+        """Return the latency in steps of ``period`` milliseconds."""
         steps = InSteps(self.latency, period)  # checks the period
         return InSteps(self.latency, steps.period, math.ceil(self.longest / period))
 
@@ -41,7 +41,7 @@ STEP_SETTINGS: dict[str, Law] = {
 LATENCY_SETTINGS: dict[str, LatencySetting] = {
     "4g": LatencySetting(HyperExponential((0.8, 0.2), (10.0, 150.0), shift=15.0), longest=500),
     "5g": LatencySetting(HyperExponential((0.8, 0.2), (5.0, 50.0), shift=7.5), longest=200),
-    # Quartiles 20, 30 and 40 ms above the minimum: median 30, sigma from the quartiles' ratio.
+    # Quartiles 20, 30 and 40 ms above the minimum: median 30, sigma from their ratio.
     "starlink": LatencySetting(LogNormal(math.log(30), 0.5139, shift=20.0), longest=200),
     "geo": LatencySetting(Jitter(600.0, 30.0), longest=720),
 }

@@ -1,6 +1,6 @@
-"""What a delay law does to decisions, in figures: how late, how bursty, how many are dropped.
+"""Statistics of delay laws: how late decisions run, how bursty delays are, how many are dropped.
 
-Everything is simulated, with the same streams and schedules that the wrappers use.
+All numbers are simulated, with the streams and schedules that the wrappers use.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from delayzero.delays.sums import Sum
 from delayzero.delays.trace import Trace
 
 LONGEST = 2000
-"""Above this many steps of delay the simulation would take minutes, and is refused."""
+"""The largest delay in steps that is simulated; longer ones would take minutes."""
 
 EPISODE = 64
-"""Length of an episode, in steps, for laws that begin anew in every episode."""
+"""Length of an episode, in steps, for laws that restart in every episode."""
 
 
 @dataclass(frozen=True)
 class History:
-    """One stream of delays and what it made of the decisions; entry t belongs to step t.
+    """One stream of delays and the decisions that ran; entry t belongs to step t.
 
     Attributes:
-        delays: z_t, the delay of the decision made at t, as the law gave it. Shape ``[steps]``.
-        running: tau_t, the time of the decision that ran at t; negative where it was made before
-            the history begins. Shape ``[steps]``.
+        delays: z_t, the delay of the decision made at t, as drawn from the law, ``[steps]``.
+        running: tau_t, the time of the decision that ran at t, ``[steps]``; negative if it was made
+            before the history begins.
     """
 
     delays: NDArray[np.int64]
@@ -41,23 +41,23 @@ class History:
 
 @dataclass(frozen=True)
 class Characteristics:
-    """What a delay law does, over many steps.
+    """Statistics of a delay law over many steps.
 
     Attributes:
         mean: Mean delay of a decision, in steps.
         p50: Median delay.
         p95: 95th percentile of the delay.
         p99: 99th percentile of the delay.
-        largest: The largest delay seen.
-        delay_shares: Share of the decisions whose delay is 0, 1, ...; shape ``[largest + 1]``.
-        autocorrelation: Correlation of successive delays; None where the delay never changes.
-        jump_rate: How often the delay changes by more than 1 from one decision to the next.
+        largest: The largest delay drawn.
+        delay_shares: Share of the decisions whose delay is 0, 1, ..., ``[largest + 1]``.
+        autocorrelation: Correlation of successive delays; None if the delay never changes.
+        jump_rate: Share of the delays that differ from the one before by more than 1.
         drop_rate: Share of the decisions that never run.
-        repeat_rate: Share of the steps that run a decision that has already run.
-        hold_mean: Mean number of steps that a decision runs, if it runs.
+        repeat_rate: Share of the steps that run a decision again.
+        hold_mean: Mean number of steps for which a decision runs, if it runs.
         hold_p95: 95th percentile of that number.
-        hold_largest: The largest such number seen.
-        hold_shares: Share of the decisions that ran for 1, 2, ... steps; shape ``[hold_largest]``.
+        hold_largest: The largest such number.
+        hold_shares: Share of those decisions that run for 1, 2, ... steps, ``[hold_largest]``.
         effective_lag: Mean age, in steps, of the decision that runs.
     """
 
@@ -93,13 +93,13 @@ def simulate(
         law: The law or its text. It must not look at observations or actions.
         rule: Which of the decisions that have arrived runs.
         max_delay: M, if it should be larger than the law's, or the law has none.
-        steps: How many steps to run.
-        burn_in: Delays to draw and leave unused before the first step.
+        steps: The number of steps to run.
+        burn_in: The number of delays to draw and discard before the first step.
         seed: Equal seeds give equal histories.
 
     Returns:
-        The history. It begins with decisions from before its beginning, for M steps or so (at
-        most 2 M, with ``rule="latest-arrival"``).
+        The history. Decisions from before its start run during the first M steps or so (up to 2 M
+        with ``rule="latest-arrival"``).
 
     Raises:
         DelayError: The law needs an environment, or has no largest delay.
@@ -107,8 +107,8 @@ def simulate(
     law, limit = resolve_law(law, max_delay)
     if law.closed_loop:
         raise DelayError(
-            f"'{law}' looks at observations or actions and can't be simulated by itself; "
-            "use it in DelayedExecution and look at info['delay']"
+            f"'{law}' looks at observations or actions and can't be simulated without an "
+            "environment; use it in DelayedExecution and read info['delay']"
         )
     stream = DelayStream(law, seed, limit)
     for _ in range(burn_in):
@@ -129,29 +129,29 @@ def characterise(
     burn_in: int = 2048,
     seed: int = 0,
 ) -> Characteristics:
-    """Measure what a law does, over independent streams.
+    """Simulate independent streams of a law and return their statistics.
 
-    The default burn-in lets ``walk:25`` forget its beginning (its relaxation time is about 350
-    steps). A law that begins anew in every episode gets none, and as many more and shorter streams
-    of :data:`EPISODE` steps. A trace is entered at random places, whatever its mode.
+    The default burn-in lets ``walk:25`` forget its start (its relaxation time is about 350 steps).
+    A law that restarts in every episode gets no burn-in, and instead more streams of only
+    :data:`EPISODE` steps. Traces are entered at random places, whatever their mode.
 
     Args:
         law: The law or its text. It must not look at observations or actions.
         rule: Which of the decisions that have arrived runs.
         max_delay: M, if it should be larger than the law's, or the law has none.
-        streams: How many independent streams.
-        steps: How many decisions of each stream are counted.
-        burn_in: How many delays of each stream are left unused before that.
-        seed: Equal seeds give equal figures.
+        streams: The number of independent streams.
+        steps: The number of decisions counted per stream.
+        burn_in: The number of delays per stream to discard before those.
+        seed: Equal seeds give equal statistics.
 
     Raises:
-        DelayError: The law needs an environment, has no largest delay, or one too large.
+        DelayError: The law needs an environment, or its largest delay is unbounded or too large.
     """
     law, limit = resolve_law(law, max_delay)
     if limit > LONGEST:
         raise DelayError(
             f"delays of up to {limit} steps are too long to simulate (at most {LONGEST}); "
-            "give a longer step (@...ms) or a smaller max"
+            "use longer steps (@...ms) or a smaller max"
         )
     check_steps("streams", streams, low=1)
     check_steps("steps", steps, low=2)
@@ -159,8 +159,8 @@ def characterise(
     if law.restarts:
         streams, steps, burn_in = streams * max(1, steps // EPISODE), min(steps, EPISODE), 0
     law = _entered_anywhere(law)
-    # Before the counted decisions, enough steps for the initial queue to have run; after them, as
-    # many as the last one can take to land and then to be replaced.
+    # Before the counted decisions: enough steps to run the initial queue. After them: enough for
+    # the last one to arrive and to be replaced.
     window = slice(2 * limit, 2 * limit + steps)
     total = 2 * limit + steps + 2 * (limit + 1)
     delays = np.empty((streams, steps), np.int64)
@@ -180,11 +180,11 @@ def characterise(
 def _summary(
     delays: NDArray[np.int64], ages: NDArray[np.int64], runs: NDArray[np.int64]
 ) -> Characteristics:
-    """Put delays, ages of what runs, and numbers of runs together; each ``[streams, steps]``."""
+    """Summarise delays, ages of what runs, and numbers of runs, each ``[streams, steps]``."""
     p50, p95, p99 = np.quantile(delays, (0.5, 0.95, 0.99), method="inverted_cdf")
     holds = runs[runs > 0]
     if not holds.size:
-        raise DelayError("not one of the decisions counted ever ran; give more steps")
+        raise DelayError("none of the counted decisions ran; use more steps")
     return Characteristics(
         mean=float(delays.mean()),
         p50=int(p50),
@@ -195,8 +195,8 @@ def _summary(
         autocorrelation=_autocorrelation(delays),
         jump_rate=float((np.abs(np.diff(delays, axis=1)) > 1).mean()),
         drop_rate=float((runs == 0).mean()),
-        # Each decision that runs k times repeats k - 1 times; over a long time the decisions
-        # counted here and the steps that run them are equally many.
+        # A decision that runs k times repeats k - 1 times. In the long run there are as many
+        # counted decisions as steps that run them.
         repeat_rate=float((holds - 1).sum() / runs.sum()),
         hold_mean=float(holds.mean()),
         hold_p95=int(np.quantile(holds, 0.95, method="inverted_cdf")),
@@ -207,7 +207,7 @@ def _summary(
 
 
 def _autocorrelation(delays: NDArray[np.int64]) -> float | None:
-    """The lag-1 autocorrelation over all streams together, around their common mean."""
+    """Return the lag-1 autocorrelation over all streams, around their common mean."""
     centred = delays - delays.mean()
     variance = float((centred**2).mean())
     if variance == 0:
@@ -216,7 +216,7 @@ def _autocorrelation(delays: NDArray[np.int64]) -> float | None:
 
 
 def _entered_anywhere(law: Law) -> Law:
-    """The law with its traces entered at random places, so that streams see different parts."""
+    """Make traces start at random places, so that streams cover different parts."""
     if isinstance(law, Trace) and law.mode == "loop":
         return replace(law, mode="offset")
     if isinstance(law, InSteps):

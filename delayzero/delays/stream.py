@@ -9,26 +9,26 @@ import numpy as np
 from delayzero.delays.law import Context, DelayError, Law, Memory
 
 BLOCK = 256
-"""How many delays are drawn ahead at once. Part of the realisation: a seed fixes the delays."""
+"""Delays drawn at once. It is part of what a seed fixes: another value gives other delays."""
 
-_PATH, _DRAW = 0xDE1A, 0xDE1B  # keep the streams apart from each other and from environments'
+_PATH, _DRAW = 0xDE1A, 0xDE1B  # separate the streams from each other and from environments'
 
 
 class DelayStream:
     """The successive delays of one environment.
 
-    The randomness is a function of the seed and of a block counter alone, so that the exact state
-    is a handful of numbers (:meth:`state`), whatever the law.
+    The randomness depends only on the seed and a block counter. So the exact state is a few numbers
+    (:meth:`state`), whatever the law.
     """
 
     def __init__(self, law: Law, seed: int, max_delay: int | None = None, number: int = 0) -> None:
-        """Begin a stream.
+        """Start a stream.
 
         Args:
             law: The law, in steps.
             seed: Equal seeds give equal delays.
-            max_delay: What the delays are checked against; the law's own bound if not given.
-            number: Tells apart several streams with the same seed, such as those of two wrappers.
+            max_delay: The bound that delays are checked against; by default the law's.
+            number: Distinguishes streams with the same seed, such as those of two wrappers.
         """
         self.law = law
         self._closed_loop = law.closed_loop
@@ -37,21 +37,21 @@ class DelayStream:
         self.reseed(seed)
 
     def reseed(self, seed: int) -> None:
-        """Begin anew from a seed."""
+        """Restart from a seed."""
         if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
             raise DelayError(f"the seed should be a whole number, 0 or more, not {seed!r}")
         self._seed = int(seed)
         self._load(block=0, memory=None)
 
     def restart(self) -> None:
-        """Begin the law anew, with fresh randomness (laws that restart in every episode)."""
+        """Restart the law with fresh randomness, for laws that restart in every episode."""
         self._load(self._block + 1, None)
 
     def next(self, observation: Any = None, action: Any = None) -> int:
-        """The delay of the next decision, in steps.
+        """Return the delay of the next decision, in steps.
 
         Args:
-            observation: The observation at that step; used by closed-loop laws only.
+            observation: The observation at that step, for closed-loop laws.
             action: The action that a closed-loop law sees (:class:`Context`).
         """
         if self._position == BLOCK:
@@ -61,20 +61,21 @@ class DelayStream:
         return self._closed(delay, observation, action, 0) if self._closed_loop else delay
 
     def again(self, observation: Any = None) -> int:
-        """The last delay, with what a closed-loop law makes of another observation.
+        """Return the last delay again, with a closed-loop law's part for another observation.
 
-        A new episode begins: the law has drawn for the observation that ended the one before.
+        This is for a new episode: the law has already drawn for the observation that ended the
+        previous one.
         """
         delay: int = self._delays[self._position - 1]
         return self._closed(delay, observation, None, 1) if self._closed_loop else delay
 
     @property
     def used(self) -> bool:
-        """Whether anything has been drawn since the law began."""
+        """Whether any delay has been drawn since the law started."""
         return self._position > 0 or self._memory_before is not None
 
     def state(self) -> dict[str, Any]:
-        """The exact state, as plain numbers; :meth:`restore` continues from it."""
+        """Return the exact state as plain numbers; :meth:`restore` continues from it."""
         return {
             "seed": self._seed,
             "block": self._block,
@@ -90,7 +91,7 @@ class DelayStream:
         self._position = int(state["position"])
 
     def _load(self, block: int, memory: Memory | None) -> None:
-        """Draw a block of delays and stand at its beginning."""
+        """Draw a block of delays and go to its start."""
         self._block, self._memory_before, self._position = block, memory, 0
         delays, self._memory_after = self.law.path(self._rng((_PATH, block)), BLOCK, memory, 0.0)
         if np.shape(delays) != (BLOCK,):

@@ -13,10 +13,10 @@ from delayzero.delays.law import Context, DelayError, Law, Memory, Unit
 
 @dataclass(frozen=True)
 class Sum(Law):
-    """Several independent delays one after the other: ``constant:1+walk:4``.
+    """The sum of several independent delays: ``constant:1+walk:4``.
 
-    All parts are in one unit. Milliseconds are added before they are turned into steps, as time
-    passes: ``exponential:mean=5+outage:every=8500,longest=3000@20ms,max=40``.
+    All parts have the same unit. Milliseconds are added before they are converted to steps:
+    ``exponential:mean=5+outage:every=8500,longest=3000@20ms,max=40``.
     """
 
     parts: tuple[Law, ...]
@@ -28,22 +28,22 @@ class Sum(Law):
             raise DelayError("a sum needs two laws or more")
         if len({part.unit for part in self.parts}) > 1:
             raise DelayError(
-                "steps and milliseconds can't be added; turn the milliseconds into steps: "
+                "steps and milliseconds can't be added; convert the milliseconds to steps: "
                 "'exponential:mean=5@20ms,max=3+constant:1'"
             )
         if self.restarts:
             for part in self.parts:
                 if part.remembers and not part.restarts:
                     raise DelayError(
-                        f"'{part}' goes on over episodes and can't be added to a law that "
+                        f"'{part}' continues across episodes and can't be added to a law that "
                         "restarts in each"
                     )
 
     @property
     def largest(self) -> float | None:
         bounds = [part.largest for part in self.parts]
-        known = [bound for bound in bounds if bound is not None]
-        return sum(known) if len(known) == len(bounds) else None
+        finite = [bound for bound in bounds if bound is not None]
+        return sum(finite) if len(finite) == len(bounds) else None
 
     @property
     def unit(self) -> Unit:
@@ -81,7 +81,7 @@ class Sum(Law):
             delays, new = part.path(rng, steps, old, period)
             total = total + delays
             remembered.append(new)
-        # Each part's memory follows its length, so that the flat tuple can be taken apart again.
+        # Each part's memory follows its length, so that the flat tuple can be split again.
         flat = tuple(value for new in remembered for value in (float(len(new)), *new))
         if not any(remembered):
             flat = ()

@@ -2,9 +2,10 @@
 
 The grammar::
 
-    text  = term { "+" term } with  term = name [ ":" arguments ]
-    a term in milliseconds is followed, at once or after further terms in milliseconds,
-    by "@" PERIOD "ms" [ ",max=" STEPS ], which turns all of them together into steps
+    text = term { "+" term }    with    term = name [ ":" arguments ]
+
+After one or more terms in milliseconds comes ``"@" PERIOD "ms" [ ",max=" STEPS ]``. It converts
+their sum to steps.
 """
 
 from __future__ import annotations
@@ -70,16 +71,16 @@ def parse(text: str, max_delay: int | None = None) -> Law:
 
     Args:
         text: Such as ``"walk:15"``; see the module's grammar and ``docs/delays.md``.
-        max_delay: Clips a latency that has no largest delay of its own (:func:`clipped`).
+        max_delay: Clips a latency that has no largest delay (:func:`clipped`).
 
     Returns:
         The law, in steps; ``parse(str(law)) == law``.
 
     Raises:
-        DelayError: The text is wrong; the message names the part that is, and a valid form.
+        DelayError: The text is invalid; the message names the invalid part and a valid form.
     """
     if not isinstance(text, str):
-        raise DelayError(f"a delay law is a text such as 'walk:15', not {text!r}")
+        raise DelayError(f"expected a text such as 'walk:15', not {text!r}")
     try:
         law = _total(_parse_terms(text))
         return law if max_delay is None else clipped(law, max_delay)
@@ -88,19 +89,19 @@ def parse(text: str, max_delay: int | None = None) -> Law:
 
 
 def _parse_terms(text: str) -> list[Law]:
-    """The terms of a text, in steps."""
+    """Parse the terms of a text; return them in steps."""
     steps: list[Law] = []
-    latencies: list[Law] = []  # in milliseconds, still without a period
-    names: list[str] = []  # of those
+    latencies: list[Law] = []  # in milliseconds, before their period
+    names: list[str] = []  # their texts
     for term in _PLUS.split(text.strip()):
         body, at, period = term.strip().rpartition("@")
         name = (body if at else term).strip()
         if not name:
-            raise DelayError("a term is empty; valid: 'constant:1+walk:4'")
+            raise DelayError("a term is empty; example: 'constant:1+walk:4'")
         law = parse_term(name)
         if law.unit == "steps":
             if at:
-                raise DelayError(f"'{name}' is in steps already: leave '@{period}' away")
+                raise DelayError(f"'{name}' is in steps already; remove '@{period}'")
             steps.append(law)
             continue
         latencies.append(law)
@@ -113,14 +114,14 @@ def _parse_terms(text: str) -> list[Law]:
             bound = ",max=10" if _total(latencies).largest is None else ""
             raise DelayError(
                 f"'{'+'.join(names)}' is in milliseconds; "
-                f"say how long a step is: '{'+'.join(names)}@20ms{bound}'"
+                f"give the length of a step: '{'+'.join(names)}@20ms{bound}'"
             )
         steps.append(_in_steps(latencies, names, DEFAULT_PERIOD, None))
     return steps
 
 
 def _in_steps(latencies: list[Law], names: list[str], period: float, limit: int | None) -> Law:
-    """Latencies in steps; if all are named settings, their clipping is known."""
+    """Convert latencies to steps; named settings have a largest delay."""
     law = InSteps(_total(latencies), period, limit)
     if limit is None and all(name in LATENCY_SETTINGS for name in names):
         longest = sum(LATENCY_SETTINGS[name].longest for name in names)
@@ -129,35 +130,38 @@ def _in_steps(latencies: list[Law], names: list[str], period: float, limit: int 
 
 
 def parse_term(text: str) -> Law:
-    """Read one term of a text: a name and its arguments, with no sum and no ``@``."""
+    """Parse one term: a name and its arguments, without a sum or ``@``."""
     name, colon, arguments = text.partition(":")
     if name in STEP_SETTINGS or name in LATENCY_SETTINGS:
         if colon:
-            raise DelayError(f"'{name}' takes no arguments; valid: '{name}'")
+            raise DelayError(f"'{name}' takes no arguments; type '{name}'")
         return STEP_SETTINGS.get(name) or LATENCY_SETTINGS[name].latency
     if name not in LAWS:
         names = [*LAWS, *STEP_SETTINGS, *LATENCY_SETTINGS]
-        raise DelayError(f"'{name}' is no delay law{nearest(name, names)}")
+        raise DelayError(f"unknown name '{name}'{nearest(name, names)}")
     law = LAWS[name]
     try:
         return law.from_arguments(arguments)
     except DelayError as error:
-        raise DelayError(f"{error}; valid: '{law.example}'") from None
+        raise DelayError(f"{error}; example: '{law.example}'") from None
 
 
 def clipped(law: Law, max_delay: int) -> Law:
-    """Clip the latency of a law that has no largest delay, so that the law keeps to ``max_delay``.
+    """Clip an unbounded latency in a law, so that the law stays within ``max_delay``.
 
-    Laws that have a largest delay stay as they are.
+    Laws that have a largest delay are returned unchanged.
+
+    Raises:
+        DelayError: Several parts of a sum are unbounded, or the others exceed ``max_delay``.
     """
     if isinstance(law, InSteps) and law.largest is None:
         return InSteps(law.latency, law.period, max_delay)
     if isinstance(law, Sum) and law.largest is None:
-        known = [part.largest for part in law.parts if part.largest is not None]
-        left = max_delay - int(sum(known))
-        if len(known) < len(law.parts) - 1 or left < 0:
+        bounds = [part.largest for part in law.parts if part.largest is not None]
+        left = max_delay - int(sum(bounds))
+        if len(bounds) < len(law.parts) - 1 or left < 0:
             raise DelayError(
-                f"max_delay={max_delay} can't be shared out over the parts of '{law}'; "
+                f"max_delay={max_delay} can't be divided among the parts of '{law}'; "
                 f"{law.how_to_bound()}"
             )
         return Sum(tuple(clipped(part, left) for part in law.parts))
@@ -165,12 +169,12 @@ def clipped(law: Law, max_delay: int) -> Law:
 
 
 def format_law(law: Law) -> str:
-    """The text of a law, the shortest that :func:`parse` reads back as the same law."""
-    for name, known in STEP_SETTINGS.items():
-        if law == known:
+    """Return the shortest text of a law that :func:`parse` reads back as the same law."""
+    for name, named in STEP_SETTINGS.items():
+        if law == named:
             return name
     if isinstance(law, Sum):
-        # With its period, a named latency is not taken together with a later one.
+        # The period keeps a named latency separate from a later one.
         return "+".join(
             f"{text}@20ms" if text in LATENCY_SETTINGS else text
             for text in map(format_law, law.parts)
@@ -191,7 +195,7 @@ def format_law(law: Law) -> str:
 def _read_period(text: str) -> tuple[float, int | None]:
     match = _PERIOD.fullmatch(text)
     if match is None:
-        raise DelayError(f"'@{text}' should be the length of a step; valid: '@20ms,max=10'")
+        raise DelayError(f"'@{text}' should be the length of a step; example: '@20ms,max=10'")
     try:
         period = parse_number(match["period"], "the step in milliseconds")
         check_range("the step in milliseconds", period, 1e-3)
@@ -199,7 +203,7 @@ def _read_period(text: str) -> tuple[float, int | None]:
         if limit is not None:
             check_steps("max", limit)
     except DelayError as error:
-        raise DelayError(f"{error}; valid: '@20ms,max=10'") from None
+        raise DelayError(f"{error}; example: '@20ms,max=10'") from None
     return period, limit
 
 

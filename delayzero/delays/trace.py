@@ -19,11 +19,11 @@ MODES: tuple[TraceMode, ...] = ("loop", "offset", "episode")
 
 @dataclass(frozen=True)
 class Trace(Law):
-    """Delays read from a file, over and over: ``trace:wifi.csv`` or ``trace:rtt.csv@20ms``.
+    """Delays replayed from a file in a loop: ``trace:wifi.csv`` or ``trace:rtt.csv@20ms``.
 
-    The file is a ``.csv`` with a column ``delay_steps`` (whole steps) or ``delay_ms``
-    (milliseconds; then the text needs ``@...ms``), or an ``.npy`` array, whole numbers for steps
-    and floats for milliseconds. ``mode`` says where the replay begins: ``loop`` at the beginning of
+    A ``.csv`` file has a header line with a column ``delay_steps`` (whole steps) or ``delay_ms``
+    (milliseconds; the text then needs ``@...ms``). An ``.npy`` file holds one array: integers are
+    steps, floats are milliseconds. ``mode`` says where the replay starts: ``loop`` at the start of
     the file, ``offset`` at a random place, ``episode`` at a new random place in every episode.
     """
 
@@ -36,7 +36,7 @@ class Trace(Law):
 
     def __post_init__(self) -> None:
         if self.mode not in MODES:
-            raise DelayError(f"mode='{self.mode}' is no way to replay{nearest(self.mode, MODES)}")
+            raise DelayError(f"unknown mode='{self.mode}'{nearest(self.mode, MODES)}")
         object.__setattr__(self, "delays", load_trace(Path(self.path_name)))
 
     @property
@@ -86,10 +86,10 @@ class Trace(Law):
 
 
 def load_trace(path: Path) -> NDArray[Any]:
-    """Read a trace: whole numbers are steps, floats are milliseconds.
+    """Read the delays of a trace: integers are steps, floats are milliseconds.
 
     Raises:
-        DelayError: The file is missing, empty, not one column of delays, or has a hole.
+        DelayError: The file is missing, empty or not a trace, or a delay is missing or negative.
     """
     if not path.is_file():
         raise DelayError(f"there is no trace file '{path}'")
@@ -97,7 +97,7 @@ def load_trace(path: Path) -> NDArray[Any]:
         try:
             values: NDArray[Any] = np.load(path, allow_pickle=False)
         except (ValueError, EOFError, OSError) as error:
-            raise DelayError(f"'{path}' is no array of numbers: {error}") from None
+            raise DelayError(f"'{path}' is not an array of numbers: {error}") from None
         rows = np.arange(len(values)) if values.ndim else np.zeros(0)
         if values.ndim != 1 or values.dtype.kind not in "iuf":
             raise DelayError(f"'{path}' should hold one row of numbers, not {values.dtype} "
@@ -106,10 +106,10 @@ def load_trace(path: Path) -> NDArray[Any]:
         try:
             values, rows = _load_csv(path)
         except UnicodeDecodeError:
-            raise DelayError(f"'{path}' is no text file; a trace is .csv or .npy") from None
+            raise DelayError(f"'{path}' is not a text file; a trace is .csv or .npy") from None
     if not len(values):
         raise DelayError(f"'{path}' holds no delays")
-    for bad, what in ((~np.isfinite(values), "a hole"), (values < 0, "a negative delay")):
+    for bad, what in ((~np.isfinite(values), "no finite delay"), (values < 0, "a negative delay")):
         if bad.any():
             place = "element" if path.suffix == ".npy" else "line"
             raise DelayError(f"'{path}' has {what} at {place} {rows[bad.argmax()]}")
@@ -117,14 +117,14 @@ def load_trace(path: Path) -> NDArray[Any]:
 
 
 def _load_csv(path: Path) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The delays of a CSV file and the line of each."""
+    """Return the delays of a CSV file and the line number of each."""
     with path.open(newline="") as file:
         lines = csv.reader(file)
         header = [cell.strip() for cell in next(lines, [])]
         columns = [name for name in ("delay_steps", "delay_ms") if name in header]
         if len(columns) != 1:
             raise DelayError(
-                f"the first line of '{path}' should name a column delay_steps or delay_ms, "
+                f"the first line of '{path}' should name one column delay_steps or delay_ms, "
                 f"not {','.join(header)!r}"
             )
         column = header.index(columns[0])
@@ -133,7 +133,7 @@ def _load_csv(path: Path) -> tuple[NDArray[Any], NDArray[Any]]:
         last = 0
         for row in lines:
             if not row and len(header) > 1:
-                continue  # a blank line; in a file of one column it would be a hole
+                continue  # a blank line; in a file with one column it would be a missing delay
             cell = row[column].strip() if column < len(row) else ""
             try:
                 values.append(float(cell) if cell else float("nan"))
@@ -151,7 +151,7 @@ def _load_csv(path: Path) -> tuple[NDArray[Any], NDArray[Any]]:
             first = fractional.argmax()
             raise DelayError(
                 f"'{path}' has a fractional delay {numbers[first]} at line {rows[first]}; "
-                "delay_steps are whole, milliseconds belong in a column delay_ms"
+                "delay_steps are whole numbers; milliseconds go into a column delay_ms"
             )
         numbers = numbers.astype(np.int64)
     return numbers, np.array(rows)

@@ -8,12 +8,18 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
-from delayzero.delays.actions import PendingEncoder, admitted, default_action, is_array_space
+from delayzero.delays.actions import (
+    PendingEncoder,
+    admitted,
+    admitted_batch,
+    check_action_space,
+    default_action,
+)
+from delayzero.delays.augment import augmented, augmented_finals, augmented_space, fraction
 from delayzero.delays.channel import Channel, delay_wrappers, resolve_law
 from delayzero.delays.episodes import (
     EpisodeEnds,
@@ -27,8 +33,7 @@ from delayzero.delays.execution import (
     Observe,
     Reveal,
     check_choices,
-    observed,
-    observed_space,
+    delay_spaces,
     recorded_actions,
     recorded_law,
 )
@@ -39,17 +44,17 @@ from delayzero.delays.schedule import Rule
 class DelayedExecutionVector(
     VectorWrapper[Any, Any, Any, Any, Any], gym.utils.RecordConstructorArgs
 ):
-    """:class:`DelayedExecution` for N environments, each with an independent delay of its own.
+    """:class:`DelayedExecution` for N environments, each with an independent delay.
 
     Environment i behaves as a single wrapped environment with the i-th seed does. ``info`` holds
-    arrays: ``delay`` ``[N]``, ``pending`` ``[N, M, ...]`` padded with zeros and ``pending_mask``
-    ``[N, M]``; after a step ``executed_action`` ``[N, ...]``, ``decision_time``, ``dropped`` and
-    ``repeated`` ``[N]``, and, as Gymnasium has it, ``_executed_action`` and so on, which are False
-    for an environment that was reset by this call and ran nothing (NEXT_STEP autoreset).
+    arrays: ``delay`` ``[N]``, ``pending`` ``[N, M, ...]`` padded with zeros, and ``pending_mask``
+    ``[N, M]``. After a step it also holds ``executed_action`` ``[N, ...]``, and ``decision_time``,
+    ``dropped`` and ``repeated`` ``[N]``. As usual in Gymnasium, ``_executed_action`` and so on are
+    False for an environment that this call reset, and that ran nothing (NEXT_STEP autoreset).
 
-    At the end of an episode, the delay and the queue that go with the final observation are those
-    in ``info`` (NEXT_STEP, DISABLED) or in ``info["final_info"]`` (SAME_STEP). With
-    ``observe="delay"`` or ``"pending"`` they are part of the final observation, wherever it is.
+    At the end of an episode, the delay and the queue that belong to the final observation are in
+    ``info`` (NEXT_STEP, DISABLED) or in ``info["final_info"]`` (SAME_STEP). With
+    ``observe="delay"`` or ``"pending"`` they are also part of the final observation.
     """
 
     def __init__(
@@ -68,18 +73,22 @@ class DelayedExecutionVector(
         """Put delays between the agent's decisions and the environments.
 
         Args:
-            env: The vector environment; its autoreset mode may be any.
+            env: The vector environment, with any autoreset mode.
             law: The delay law or its text.
             rule: Which of the decisions that have arrived runs.
-            initial_actions: As for :class:`DelayedExecution`; also an array ``[N, M, ...]``. A
-                function gets the observations of the R environments that begin an episode, and
+            initial_actions: As for :class:`DelayedExecution`, or an array ``[N, M, ...]``. A
+                function takes the observations of the R environments that begin an episode, and
                 returns ``[R, M, ...]``.
-            reveal: When the agent learns the delay of a decision.
-            observe: As for :class:`DelayedExecution`.
+            reveal: As for :class:`DelayedExecution`.
+            observe: As for :class:`DelayedExecution`; the parts are batches, ``delay`` ``[N, 1]``
+                and ``pending`` ``[N, M, size + 1]``.
             max_delay: M, if it should be larger than the law's largest delay, or the law has none.
             seed: Before ``reset(seed=...)``, the delays of environment i come from ``seed + i``.
-            life_loss_info: Whether the environments report lost lives as ends without resetting,
+            life_loss_info: Whether the environments report a lost life as an end without resetting,
                 as ALE's do with the argument of that name. The queue survives a lost life.
+
+        Raises:
+            DelayError: As for :class:`DelayedExecution`.
         """
         self.law, self.max_delay = resolve_law(law, max_delay)
         check_choices(self.law, rule, reveal, observe)
@@ -116,15 +125,15 @@ class DelayedExecutionVector(
         if not callable(self._initial):
             self._initial = self._queues(self._initial, env.num_envs)
         self._encoder = PendingEncoder(space, self.max_delay) if observe == "pending" else None
-        self.single_observation_space = observed_space(
-            env.single_observation_space, observe, self._encoder
+        self.single_observation_space = augmented_space(
+            env.single_observation_space, delay_spaces(observe, self._encoder)
         )
         self.observation_space = (
             env.observation_space
             if observe == "plain"
             else batch_space(self.single_observation_space, env.num_envs)
         )
-        self._observations: Any = None  # the environments' latest, as they came
+        self._observations: Any = None  # the environments' latest observations
         self._ended = np.ones(env.num_envs, bool)
 
     def reset(
@@ -138,34 +147,38 @@ class DelayedExecutionVector(
         self._ends.begin(info, mask)
         self._begin_episodes(mask)
         self._ended &= ~mask
-        known = self._known()
-        return self._observed(known), {**info, **known}
+        delay_info = self._delay_info()
+        return self._observed(delay_info), {**info, **delay_info}
 
     def set_initial_actions(
         self, actions: Any, mask: Mask | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Set initial queues of episodes that have begun and not yet stepped.
+        """Set initial queues of episodes that have begun but not run a step.
 
         Args:
-            actions: One action, M actions, or ``[N, M, ...]``; rows outside the mask are not used.
-            mask: Which environments, ``[N]``; all if not given.
+            actions: One action, M actions, or ``[N, M, ...]``; rows outside the mask are ignored.
+            mask: Which environments, ``[N]``; all by default.
 
         Returns:
-            The observations and the delay's part of ``info``, as they are now.
+            The observations and the delay's keys of ``info``, as ``reset`` would return them now.
+
+        Raises:
+            DelayError: An environment is not in an episode or has already run a step, or the
+                actions are not M actions of the space.
         """
         rows = self._rows if mask is None else np.flatnonzero(checked_mask(mask, self.num_envs))
         for row in rows:
             time = self._channels[row].schedule.time
             if self._observations is None or self._ended[row]:
-                raise DelayError(f"environment {row} is not in an episode: call reset() first")
+                raise DelayError(f"environment {row} is not in an episode; call reset() first")
             if time:
                 raise DelayError(
                     f"the initial queue of environment {row} can't be set at step {time}: "
-                    "do it after its reset and before its first step"
+                    "set it after its reset and before its first step"
                 )
         self._fill(rows, self._queues(actions, self.num_envs)[rows])
-        known = self._known()
-        return self._observed(known), known
+        delay_info = self._delay_info()
+        return self._observed(delay_info), delay_info
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Decide on actions; each environment runs the newest decision that has arrived."""
@@ -173,7 +186,7 @@ class DelayedExecutionVector(
         ran = ~self._ended
         decision_times = self._decide(actions, ran)
         executed = self._actions[self._rows, decision_times % self._places]
-        executed[self._ended] = actions[self._ended]  # ignored: these are reset by this call
+        executed[self._ended] = actions[self._ended]  # ignored: this call resets these
         observations, rewards, terminated, truncated, info = self.env.step(executed.copy())
         self._observations = observations
         done = self._ends.true_ends(terminated, truncated, info, self._ended)
@@ -187,12 +200,15 @@ class DelayedExecutionVector(
         if begun.any():
             self._begin_episodes(begun)
         self._ended = np.zeros_like(done) if same_step else done
-        known = self._known()
-        info.update(known)
-        return self._observed(known), rewards, terminated, truncated, info
+        delay_info = self._delay_info()
+        info.update(delay_info)
+        return self._observed(delay_info), rewards, terminated, truncated, info
 
     def delay_state(self) -> dict[str, Any]:
-        """The wrapper's exact state, actions under way included, without the environments'."""
+        """Return the wrapper's exact state, with the pending actions, without the environments'.
+
+        With a copy of the environments, :meth:`restore_delay_state` continues exactly.
+        """
         return {
             "channels": [channel.state() for channel in self._channels],
             "actions": self._actions.copy(),
@@ -216,43 +232,12 @@ class DelayedExecutionVector(
         if self._ended.any() and self._autoreset == AutoresetMode.DISABLED:
             raise gym.error.ResetNeeded(
                 f"environments {np.flatnonzero(self._ended).tolist()} have ended; call "
-                "reset(options={'reset_mask': mask}) with True for them"
+                "reset(options={'reset_mask': mask}) with a mask that is True for them"
             )
-        try:
-            array = np.asarray(actions)
-        except ValueError:
-            raise gym.error.InvalidAction(f"the actions {actions!r} are no array") from None
-        if self._all_valid(array):
-            return array
-        if array.shape[:1] != (self.num_envs,):
-            raise gym.error.InvalidAction(
-                f"{self.num_envs} actions are needed, one for each environment; "
-                f"these have shape {array.shape}"
-            )
-        space = self.env.single_action_space
-        rows = [admitted(space, action) for action in array]
-        for row, action in enumerate(rows):
-            if action is None:
-                raise gym.error.InvalidAction(
-                    f"the action {array[row]!r} of environment {row} is not in {space}"
-                )
-        return np.array(rows, self._actions.dtype)
-
-    def _all_valid(self, actions: NDArray[Any]) -> bool:
-        """What ``action_space.contains`` tests, quickly for Discrete actions."""
-        space = self.env.single_action_space
-        if not isinstance(space, spaces.Discrete):
-            same = actions.dtype == self._actions.dtype
-            return same and self.env.action_space.contains(actions)
-        if actions.dtype.kind not in "iu":
-            return False
-        first, last = space.start, space.start + space.n - 1
-        return actions.shape == self._rows.shape and bool(
-            actions.min() >= first and actions.max() <= last
-        )
+        return admitted_batch(self.env, actions)
 
     def _decide(self, actions: NDArray[Any], ran: Mask) -> NDArray[np.int64]:
-        """Give the decisions to the channels; the times of the decisions that run."""
+        """Pass decisions to the channels; return the times of the decisions that run, ``[N]``."""
         channels = self._channels
         times = np.fromiter((c.schedule.time for c in channels), np.int64, len(channels))
         self._actions[self._rows, times % self._places] = actions
@@ -265,9 +250,9 @@ class DelayedExecutionVector(
         return np.fromiter(running, np.int64, len(channels))
 
     def _show(self, actions: NDArray[Any], ran: Mask, final: Any, done: Mask) -> None:
-        """Show closed-loop laws what came of the steps that ran."""
+        """Show closed-loop laws the observations after the steps that ran."""
         for i in np.flatnonzero(ran).tolist():
-            observation = self._row(i) if final is None or not done[i] else final[i]
+            observation = self._row(i) if final is None or not done[i] else take_rows(final, i)
             self._channels[i].observe(observation, actions[i])
 
     def _begin_episodes(self, mask: Mask) -> None:
@@ -282,15 +267,15 @@ class DelayedExecutionVector(
         self._fill(rows, queues)
 
     def _queues(self, actions: Any, count: int) -> NDArray[Any]:
-        """Initial queues ``[count, M, ...]`` from one action, one queue, or one for each row."""
+        """Return initial queues ``[count, M, ...]`` from one action, one queue, or one per row."""
         space = self.env.single_action_space
         array = np.asarray(actions)
         shape = space.shape or ()
         wanted = (count, self.max_delay, *shape)
         if array.shape not in (shape, wanted[1:], wanted):
             raise DelayError(
-                f"initial actions of shape {array.shape}; they should be one action {shape}, "
-                f"one queue {wanted[1:]}, or one for each environment {wanted}"
+                f"initial actions of shape {array.shape} should be one action {shape}, "
+                f"one queue {wanted[1:]}, or one queue per environment {wanted}"
             )
         rows = [admitted(space, action) for action in array.reshape(-1, *shape)]
         for action, admissible in zip(array.reshape(-1, *shape), rows, strict=True):
@@ -303,8 +288,8 @@ class DelayedExecutionVector(
         places = (self._slots - self.max_delay) % self._places
         self._actions[rows[:, None], places] = queues
 
-    def _known(self) -> dict[str, Any]:
-        """What the agent knows before its next decisions."""
+    def _delay_info(self) -> dict[str, Any]:
+        """Return the keys of ``info`` that the agent knows before its next decisions."""
         if self.reveal == "never":
             return {}
         channels, most = self._channels, self.max_delay
@@ -316,14 +301,14 @@ class DelayedExecutionVector(
         mask = self._slots < np.array(lengths)[:, None]
         pending = self._actions[self._rows[:, None], times % self._places]
         pending *= mask.reshape(mask.shape + (1,) * (pending.ndim - 2))
-        known = {"delay": np.array(delays), "pending": pending, "pending_mask": mask}
+        delay_info = {"delay": np.array(delays), "pending": pending, "pending_mask": mask}
         present = np.ones(len(channels), bool)
-        return {**known, **{f"_{key}": present for key in known}}
+        return {**delay_info, **{f"_{key}": present for key in delay_info}}
 
     def _outcome(
         self, executed: NDArray[Any], decision_times: NDArray[np.int64], ran: Mask
     ) -> dict[str, Any]:
-        """What this call ran."""
+        """Return the keys of ``info`` about what this call ran."""
         schedules = [channel.schedule for channel in self._channels]
         outcome = {
             "executed_action": executed,
@@ -335,38 +320,28 @@ class DelayedExecutionVector(
 
     def _finish(self, info: dict[str, Any], done: Mask) -> None:
         """Add delay and queue to the final observation and info of episodes that have ended."""
-        known = self._known()
+        delay_info = self._delay_info()
         final_info = dict(info.get("final_info", {}))
-        for key, value in known.items():
+        for key, value in delay_info.items():
             final_info[key] = done.copy() if key.startswith("_") else value
         info["final_info"] = final_info
         info.setdefault("_final_info", done.copy())
-        if self.observe == "plain":
-            return
-        batch = self._observed(known)
-        final = np.full(self.num_envs, None, object)
-        for row in np.flatnonzero(done):
-            parts = {key: batch[key][row] for key in batch if key != "observation"}
-            final[row] = {"observation": info["final_obs"][row], **parts}
-        info["final_obs"] = final
+        if self.observe != "plain":
+            info["final_obs"] = augmented_finals(info["final_obs"], self._parts(delay_info), done)
 
-    def _observed(self, known: dict[str, Any]) -> Any:
+    def _observed(self, delay_info: dict[str, Any]) -> Any:
+        return augmented(self._observations, self._parts(delay_info))
+
+    def _parts(self, delay_info: dict[str, Any]) -> dict[str, Any]:
+        """Return what ``observe`` adds to the observations, as batches."""
         if self.observe == "plain":
-            return self._observations
-        pending = None
+            return {}
+        parts = {"delay": fraction(delay_info["delay"], self.max_delay)}
         if self._encoder is not None:
-            pending = self._encoder.encode(known["pending"], known["pending_mask"])
-        return observed(self._observations, known["delay"], self.max_delay, pending)
+            parts["pending"] = self._encoder.encode(
+                delay_info["pending"], delay_info["pending_mask"]
+            )
+        return parts
 
     def _row(self, row: int) -> Any:
         return take_rows(self._observations, row)
-
-
-def check_action_space(env: VectorEnv[Any, Any, Any]) -> None:
-    """Check that a vector environment takes one array for the actions of all environments."""
-    space = env.single_action_space
-    if not is_array_space(space) or env.action_space != batch_space(space, env.num_envs):
-        raise DelayError(
-            f"DelayedExecutionVector takes one Discrete, MultiDiscrete, MultiBinary or Box "
-            f"action for each of the {env.num_envs} environments, not {env.action_space}"
-        )

@@ -8,10 +8,10 @@ from delayzero.delays.demo import (
     LAWS,
     cartpole_step,
     compare,
+    current_state,
     make_env,
     predicted_state,
     run_episode,
-    seen_state,
     summarise,
     table,
 )
@@ -36,7 +36,7 @@ def test_the_prediction_is_the_state_that_the_decision_meets(law):
     delay = env.max_delay
     predicted, seen = [], []
     for step in range(12):
-        seen.append(seen_state(observation, info))
+        seen.append(current_state(observation, info))
         predicted.append(predicted_state(observation, info))
         observation, *_, info = env.step(step % 2)
     for step in range(12 - delay):
@@ -45,7 +45,7 @@ def test_the_prediction_is_the_state_that_the_decision_meets(law):
 
 def test_undelayed_the_controller_never_fails():
     env = make_env("constant:0")
-    assert [run_episode(env, seed, seen_state) for seed in range(5)] == [500.0] * 5
+    assert [run_episode(env, seed, current_state) for seed in range(5)] == [500.0] * 5
 
 
 def test_prediction_overcomes_a_delay_that_is_fatal_when_ignored():

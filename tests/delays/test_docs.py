@@ -1,7 +1,12 @@
 """The code in the documentation runs."""
 
 import doctest
+import json
+import os
 import re
+import subprocess
+import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -10,7 +15,8 @@ import delayzero.delays
 import delayzero.envs.minatar
 from delayzero.delays import parse
 
-PAGE = (Path(__file__).parents[2] / "docs" / "delays.md").read_text()
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "delays.md").read_text()
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 
@@ -34,9 +40,47 @@ def test_stable_baselines3_example():
     pytest.importorskip("stable_baselines3")
     [code] = [block for block in BLOCKS if "stable_baselines3" in block]
     names = {}
-    exec(code.replace("4096", "512"), names)
+    exec(code.replace("60_000", "512"), names)
     assert names["model"].num_timesteps >= 512
     assert names["env"].observation_space.contains(names["observation"])
+
+
+def test_ppo_example(tmp_path):
+    pytest.importorskip("stable_baselines3")
+    scores = tmp_path / "scores.jsonl"
+    options = ["--steps", "256", "--episodes", "2", "--law", "walk:2", "--save", str(scores)]
+    script = ROOT / "examples" / "ppo_under_delay.py"
+    done = subprocess.run(
+        [sys.executable, str(script), *options],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    runs = [json.loads(line) for line in scores.read_text().splitlines()]
+    assert [(run["observe"], len(run["scores"])) for run in runs] == [("pending", 2), ("plain", 2)]
+    assert "pending" in done.stdout
+
+
+def test_numbers_of_the_ppo_table():
+    lines = (ROOT / "results" / "ppo-walk5.jsonl").read_text().splitlines()
+    runs = [json.loads(line) for line in lines]
+    for observe in ("pending", "plain"):
+        [row] = re.findall(rf'^\| `observe="{observe}"` \| (.*) \|$', PAGE, re.MULTILINE)
+        cells = [
+            f"{run['mean']:.0f} ({min(run['scores']):.0f} to {max(run['scores']):.0f})"
+            for run in runs
+            if run["observe"] == observe and run["evaluation"] == "the delay goes on over episodes"
+        ]
+        assert row.split(" | ") == cells
+
+
+def test_trace_of_the_page_is_a_trace(tmp_path):
+    [block] = re.findall(r"complete trace:\n\n((?:    .*\n)+)", PAGE)
+    path = tmp_path / "trace.csv"
+    path.write_text(textwrap.dedent(block))
+    assert parse(f"trace:{path}@20ms").max_delay == 3
 
 
 def test_laws_of_the_tables(tmp_path, monkeypatch):

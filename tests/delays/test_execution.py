@@ -157,7 +157,7 @@ def test_initial_queue_from_the_first_observation_and_from_the_agent():
 
 def test_initial_queue_errors():
     cartpole = gym.make("CartPole-v1")
-    with pytest.raises(DelayError, match=r"as 2 actions.*M = 3"):
+    with pytest.raises(DelayError, match=r"sequence of 2 actions.*M = 3"):
         DelayedExecution(cartpole, "constant:3", initial_actions=[0, 1])
     with pytest.raises(DelayError, match="initial action 1, 2, is not in Discrete"):
         DelayedExecution(cartpole, "constant:3", initial_actions=[0, 2, 0])
@@ -316,7 +316,7 @@ def test_bad_arguments():
         DelayedExecution(cartpole, "walk:3", reveal="befor")
     with pytest.raises(DelayError, match=r"observe='delays'.*did you mean 'delay'"):
         DelayedExecution(cartpole, "walk:3", observe="delays")
-    with pytest.raises(DelayError, match=r"'latest-arival' is no rule.*'latest-arrival'"):
+    with pytest.raises(DelayError, match=r"unknown rule 'latest-arival'.*'latest-arrival'"):
         DelayedExecution(cartpole, "walk:3", rule="latest-arival")
     with pytest.raises(DelayError, match="reveal='never' hides it"):
         DelayedExecution(cartpole, "walk:3", reveal="never", observe="delay")

@@ -184,7 +184,7 @@ def test_unknown_host():
 def test_port_in_use():
     with open_responder(0, "127.0.0.1") as listening:
         port = listening.getsockname()[1]
-        with pytest.raises(NetworkError, match=f"can't listen at 127.0.0.1:{port}"):
+        with pytest.raises(NetworkError, match=f"can't listen on 127.0.0.1:{port}"):
             open_responder(port, "127.0.0.1")
 
 

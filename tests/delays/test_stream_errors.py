@@ -185,19 +185,19 @@ def write(tmp_path, text):
         ("delay_steps,delay_ms\n1,2\n", ["delay_steps or delay_ms"]),
         ("delay_steps\n", ["holds no delays"]),
         ("time,delay_ms\n", ["holds no delays"]),
-        ("time,delay_ms\n0,1\n1,\n2,3\n", ["a hole at line 3"]),
-        ("time,delay_ms\n0,1\n1,  \n2,3\n", ["a hole at line 3"]),
-        ("time,delay_ms\n0,1\n\n1\n", ["a hole at line 4"]),
-        ("delay_ms\n1\n\n3\n", ["a hole at line 3"]),
-        ("delay_ms\n1\n2\nnan\n", ["a hole at line 4"]),
+        ("time,delay_ms\n0,1\n1,\n2,3\n", ["no finite delay at line 3"]),
+        ("time,delay_ms\n0,1\n1,  \n2,3\n", ["no finite delay at line 3"]),
+        ("time,delay_ms\n0,1\n\n1\n", ["no finite delay at line 4"]),
+        ("delay_ms\n1\n\n3\n", ["no finite delay at line 3"]),
+        ("delay_ms\n1\n2\nnan\n", ["no finite delay at line 4"]),
         ("delay_ms\n1\ninf\n", ["line 3"]),
-        ("delay_steps\n1\n\n3\n", ["a hole at line 3"]),
-        ("time,delay_steps\n0,1\n1,\n", ["a hole at line 3"]),
+        ("delay_steps\n1\n\n3\n", ["no finite delay at line 3"]),
+        ("time,delay_steps\n0,1\n1,\n", ["no finite delay at line 3"]),
         ("delay_ms\n1\n2\n-3\n", ["a negative delay at line 4"]),
         ("delay_steps\n1\n-2\n", ["a negative delay at line 3"]),
         ("delay_steps\n1\n2\n2.5\n", ["fractional", "2.5", "line 4", "delay_ms"]),
         ("delay_ms\n1\nfast\n", ["'fast'", "line 3", "a number"]),
-        ('note,delay_ms\n"two\nlines",1\nx,\n', ["a hole at line 4"]),
+        ('note,delay_ms\n"two\nlines",1\nx,\n', ["no finite delay at line 4"]),
     ],
 )
 def test_wrong_trace_is_explained(tmp_path, text, fragments):
@@ -211,7 +211,7 @@ def test_wrong_trace_is_explained(tmp_path, text, fragments):
 @pytest.mark.parametrize(
     ("values", "fragments"),
     [
-        (np.array([1.0, np.nan, 2.0]), ["a hole at element 1"]),
+        (np.array([1.0, np.nan, 2.0]), ["no finite delay at element 1"]),
         (np.array([1.0, 2.0, np.inf]), ["element 2"]),
         (np.array([3, 1, -2]), ["a negative delay at element 2"]),
         (np.array([-0.5, 1.0]), ["a negative delay at element 0"]),
@@ -251,7 +251,9 @@ def test_missing_file_is_named(tmp_path, name):
 
 def test_errors_about_a_trace_reach_the_reader_of_its_text(tmp_path):
     path = write(tmp_path, "delay_ms\n1\n\n3\n")
-    with pytest.raises(DelayError, match=f"delay law 'trace:{path}@20ms'.*a hole at line 3"):
+    with pytest.raises(
+        DelayError, match=f"delay law 'trace:{path}@20ms'.*no finite delay at line 3"
+    ):
         parse(f"trace:{path}@20ms")
 
 

@@ -7,6 +7,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from ale_py.vector_env import AtariVectorEnv
+from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from delayzero.delays import (
@@ -36,8 +37,8 @@ def by_position(context):
 class Singles:
     """The obvious version: N single wrapped environments, reset one by one."""
 
-    def __init__(self, mode, law, env_id="CartPole-v1", **kwargs):
-        self.envs = [DelayedExecution(gym.make(env_id), law, **kwargs) for _ in range(N)]
+    def __init__(self, mode, law, env_id="CartPole-v1", wrap=lambda env: env, **kwargs):
+        self.envs = [DelayedExecution(wrap(gym.make(env_id)), law, **kwargs) for _ in range(N)]
         self.mode, self.ended = mode, [False] * N
 
     def reset(self, seed):
@@ -62,6 +63,13 @@ class Singles:
                 self.ended[i] = True
             results.append((observation, reward, terminated, truncated, info, known, finale))
         return results
+
+
+def two_keys(env):
+    space = spaces.Dict({"all": env.observation_space, "near": spaces.Discrete(2)})
+    return gym.wrappers.TransformObservation(
+        env, lambda o: {"all": o, "near": np.int64(o[0] > 0)}, space
+    )
 
 
 def row(batch, i):
@@ -127,6 +135,46 @@ def test_vector_is_n_single_wrappers(mode, law, choice):
                 assert_known(info["final_info"], i, finale[1])
             endings += terminated[i]
     assert endings >= 6
+
+
+@pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP])
+@pytest.mark.parametrize("law", ["uniform:0-4", Callback(lambda c: int(c.observation["near"]), 1)])
+@pytest.mark.parametrize("observe", ["delay", "pending"])
+def test_dict_observations_get_the_delay_beside_their_own_keys(mode, law, observe):
+    vector = DelayedExecutionVector(cartpoles(mode=mode, wrap=two_keys), law, observe=observe)
+    singles = Singles(mode, law, wrap=two_keys, observe=observe)
+    keys = {"all", "near", "delay"} | ({"pending"} if observe == "pending" else set())
+    assert set(vector.single_observation_space) == set(vector.observation_space) == keys
+    assert singles.envs[0].observation_space == vector.single_observation_space
+    vector.reset(seed=5)
+    singles.reset(seed=5)
+    rng = np.random.default_rng(0)
+    finals = 0
+    for _ in range(80):
+        actions = rng.integers(0, 2, N)
+        observations, *_, info = vector.step(actions)
+        assert vector.observation_space.contains(observations)
+        for i, (observation, *_, finale) in enumerate(singles.step(actions)):
+            assert_equal(row(observations, i), observation)
+            if finale is not None:
+                assert vector.single_observation_space.contains(info["final_obs"][i])
+                assert_equal(info["final_obs"][i], finale[0])
+                finals += 1
+    assert finals >= 6 or mode == AutoresetMode.NEXT_STEP
+
+
+def test_keys_that_clash_are_refused():
+    def clashing(env):
+        space = spaces.Dict({"delay": env.observation_space})
+        return gym.wrappers.TransformObservation(env, lambda o: {"delay": o}, space)
+
+    with pytest.raises(DelayError, match=r"already have the key 'delay'.*TransformObservation"):
+        DelayedExecutionVector(cartpoles(wrap=clashing), "walk:2", observe="delay")
+    twice = DelayedExecution(gym.make("CartPole-v1"), "walk:2", observe="pending")
+    with pytest.raises(DelayError, match="already have the key 'delay'"):
+        DelayedExecution(twice, "walk:2", observe="pending")
+    plain = DelayedExecutionVector(cartpoles(wrap=clashing), "walk:2")
+    assert set(plain.observation_space) == {"delay"}
 
 
 def test_continuous_actions():
@@ -222,7 +270,7 @@ def test_lost_lives_reported_as_ends_are_noticed(mode):
         for step in range(900):
             vector.step(np.full(2, 1 if step % 5 == 0 else 3))
 
-    with pytest.raises(DelayError, match="give life_loss_info=True"):
+    with pytest.raises(DelayError, match="pass life_loss_info=True"):
         play()
     with pytest.raises(DelayError, match="play on after a lost life"):
         DelayedExecutionVector(cartpoles(), "constant:3", life_loss_info=True)
@@ -318,7 +366,7 @@ def test_bad_input():
         DelayedExecutionVector(cartpoles(), "constant:2", initial_actions=5)
     silent = cartpoles()
     silent.metadata = {}
-    with pytest.raises(DelayError, match="does not say when it resets"):
+    with pytest.raises(DelayError, match="does not declare when it resets"):
         DelayedExecutionVector(silent, "constant:2")
     assert vector.step([0, 1, 0])[-1]["delay"].shape == (N,)  # a list will do
 
@@ -354,7 +402,7 @@ def test_actions_come_in_any_type_of_their_kind():
     for mask in ([0, 2, 1], [True]):
         with pytest.raises(DelayError, match="mask of 3 booleans"):
             vector.set_initial_actions(0.0, mask=np.array(mask))
-    with pytest.raises(gym.error.InvalidAction, match="no array"):
+    with pytest.raises(gym.error.InvalidAction, match="do not form an array"):
         vector.step([[0.5], [[0.1]], 0])
     with pytest.raises(DelayError, match="keep_pending is for single"):
         vector.reset(options={"keep_pending": True})
