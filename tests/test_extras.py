@@ -54,9 +54,9 @@ def test_what_an_import_leaves_alone(module, unwanted):
 WITHOUT_JAX = "import sys; sys.modules['jax'] = None\nfrom delayzero.cli import main; "
 
 
-@pytest.mark.parametrize("verb", ["train", "evaluate", "compare", "demo"])
-def test_without_jax_a_verb_says_what_to_type(verb):
-    code = WITHOUT_JAX + f"main(['{verb}'])"
+@pytest.mark.parametrize("command", ["train", "evaluate", "compare", "demo"])
+def test_without_jax_a_command_says_what_to_type(command):
+    code = WITHOUT_JAX + f"main(['{command}'])"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert told.stderr == (
         "delayzero: error: jax is not installed; type: pip install 'delayzero[train]'\n"
