@@ -1,14 +1,16 @@
-# Two commands do everything on a fresh machine with Python and make:
-#   make demo    see the project at work
-#   make test    check it
-# Each makes its own virtual environment in .venv and installs what it needs.
+# On a fresh machine with Python 3.11 or later and make, two commands do everything:
+#   make demo    train four small agents under delay; print a table and draw pictures
+#   make test    run ruff, mypy and all fast tests
+# They install what they need into the virtual environment .venv. `make dist` builds the package.
 
 PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 INSTALLED = $(VENV)/.installed
+PACKAGING = build/packaging/bin
+WHEEL = build/wheel/bin
 
-.PHONY: demo test test-slow check format benchmark clean
+.PHONY: demo test test-slow check format benchmark dist clean
 
 demo: $(INSTALLED)
 	$(BIN)/delayzero demo --folder demo
@@ -16,7 +18,8 @@ demo: $(INSTALLED)
 test: check
 	$(BIN)/python -m pytest -n auto
 
-test-slow: $(INSTALLED)  # with the code emitters that users have, see tests/conftest.py
+# Slow tests use XLA's default fusion emitters, as users do; tests/conftest.py turns them off.
+test-slow: $(INSTALLED)
 	XLA_FLAGS=--xla_backend_optimization_level=0 $(BIN)/python -m pytest -n auto -m slow
 
 check: $(INSTALLED)
@@ -30,6 +33,19 @@ format: $(INSTALLED)
 
 benchmark: $(INSTALLED)
 	$(BIN)/python benchmarks/delays.py
+
+# Build the distributions into dist/, check them, and try the wheel without extras.
+dist:
+	rm -rf dist build/packaging build/wheel
+	$(PYTHON) -m venv build/packaging
+	$(PACKAGING)/python -m pip install --quiet 'build>=1.2,<2' 'twine>=6.1,<8'
+	$(PACKAGING)/python -m build
+	$(PACKAGING)/python -m twine check --strict dist/*
+	$(PYTHON) -m venv build/wheel
+	$(WHEEL)/python -m pip install --quiet dist/*.whl
+	cd build/wheel && bin/python -c 'import delayzero.delays; from delayzero.evaluation.paper import tables; assert tables.reference("Asterix")'
+	cd build/wheel && bin/delayzero --help
+	cd build/wheel && bin/delayzero delays show walk:5
 
 $(INSTALLED): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("delayzero needs Python 3.11 or later; type: make PYTHON=python3.11 ...") if sys.version_info < (3, 11) else None'

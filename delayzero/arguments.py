@@ -1,4 +1,4 @@
-"""Reading the command line: errors are one line that says what to type."""
+"""Parsing the command line; an error is one line that says what to type."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from delayzero.words import meant
 
 
 class UsageError(Exception):
-    """The command line is wrong; the message says what, and what to type instead."""
+    """The command line is wrong. The message says what is wrong and what to type."""
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser that raises :class:`UsageError` where others print and exit."""
+    """An argument parser that raises :class:`UsageError` instead of exiting."""
 
     def error(self, message: str) -> NoReturn:
-        """Raise a :class:`UsageError` that points to the help."""
+        """Raise a :class:`UsageError` with the message and the command that prints the help."""
         raise UsageError(f"{message}; type: {self.prog} --help")
 
 
 def whole(low: int, high: int | None = None) -> Callable[[str], int]:
-    """A type for ``add_argument``: a whole number that is at least ``low``, at most ``high``."""
+    """A type for ``add_argument``: a whole number from ``low`` to ``high``."""
 
     def read(text: str) -> int:
         try:
@@ -49,10 +49,20 @@ def positive(text: str) -> float:
 
 
 def check_verb(verb: str, verbs: Iterable[str], prog: str) -> None:
-    """Check a verb, and name the nearest one if there is none like it."""
-    words = list(verbs)
-    if verb in words:
+    """Check that a command exists.
+
+    Args:
+        verb: The word that was typed.
+        verbs: The names of the commands.
+        prog: The words before it, such as ``"delayzero delays"``.
+
+    Raises:
+        UsageError: It does not; the message suggests the nearest name.
+    """
+    names = list(verbs)
+    if verb in names:
         return
-    guess = meant(verb, words)
-    hint = f"; did you mean '{guess}'?" if guess else ";"
-    raise UsageError(f"'{verb}' is no verb of {prog}{hint} valid: {', '.join(words)}")
+    guess = meant(verb, names)
+    hint = f"; did you mean '{guess}'? Choose" if guess else "; choose"
+    command = f"{prog} {verb}".partition(" ")[2]
+    raise UsageError(f"unknown command '{command}'{hint} from {', '.join(names)}")

@@ -1,6 +1,6 @@
-"""The command ``delayzero``: finds the verb, and turns expected errors into one line.
+"""The program ``delayzero``: runs a command, and prints expected errors as one line.
 
-Importing this imports nothing heavy; a verb's module is imported when the verb is used.
+Importing this module imports nothing heavy; a command's module is imported when it is run.
 """
 
 from __future__ import annotations
@@ -15,32 +15,42 @@ from delayzero import __version__
 from delayzero.arguments import UsageError, check_verb
 from delayzero.extras import MissingExtraError
 
-INTERRUPTED = 130  # what shells report for a command that Ctrl-C ended
+INTERRUPTED = 130  # the exit code of shells after Ctrl-C
 
 
 @dataclass(frozen=True)
-class Verb:
-    """A verb of the command line.
+class Command:
+    """A command of ``delayzero``.
 
     Attributes:
-        place: ``module:function`` of a function that takes the arguments behind the verb and
+        target: ``module:function``. The function takes the arguments after the command's name and
             returns the exit code.
-        help: What it does, in one line.
+        help: One line for ``delayzero --help``.
     """
 
-    place: str
+    target: str
     help: str
 
 
-VERBS: dict[str, Verb] = {
-    "train": Verb("delayzero.training.cli:main", "train an agent, or go on with a run"),
-    "evaluate": Verb("delayzero.evaluation.cli:main", "play episodes with a run's weights"),
-    "curves": Verb("delayzero.runs.curves:main", "draw the scores of runs"),
-    "compare": Verb("delayzero.evaluation.compare.cli:main", "agents under delay, side by side"),
-    "results": Verb("delayzero.evaluation.paper.cli:main", "runs beside the paper's tables"),
-    "delays": Verb("delayzero.delays.cli:main", "look at delay laws; measure a real network"),
-    "theory": Verb("delayzero.tabular.theory:main", "the paper's theorems, computed exactly"),
-    "demo": Verb("delayzero.evaluation.compare.demo:main", "agents in CartPole, in minutes"),
+COMMANDS: dict[str, Command] = {
+    "train": Command("delayzero.training.cli:main", "train an agent, or resume a run"),
+    "evaluate": Command("delayzero.evaluation.cli:main", "play episodes with a trained agent"),
+    "curves": Command("delayzero.runs.curves:main", "plot the learning curves of runs"),
+    "compare": Command(
+        "delayzero.evaluation.compare.cli:main", "train several agents under delay and compare them"
+    ),
+    "results": Command(
+        "delayzero.evaluation.paper.cli:main", "collect results and list them with the paper's"
+    ),
+    "delays": Command(
+        "delayzero.delays.cli:main", "inspect delay laws; measure the delays of a network"
+    ),
+    "theory": Command(
+        "delayzero.tabular.theory:main", "check the paper's theorems on small problems"
+    ),
+    "demo": Command(
+        "delayzero.evaluation.compare.demo:main", "compare four agents in CartPole, in minutes"
+    ),
 }
 
 
@@ -48,10 +58,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line.
 
     Args:
-        arguments: The words behind ``delayzero``; those of this process unless given.
+        arguments: The words after ``delayzero``; those of this process by default.
 
     Returns:
-        The exit code: 0 if all went well, 2 for an error of the user's, told in one line.
+        The exit code: 0 for success, 2 for an error that the user can fix, printed as one line,
+        130 after Ctrl-C.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
@@ -60,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return code
     except KeyboardInterrupt:
         return INTERRUPTED
-    except BrokenPipeError:  # the reader of our output, such as `head`, has gone
+    except BrokenPipeError:  # the reader of the output, such as `head`, has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except Exception as error:
@@ -78,29 +89,36 @@ def _dispatch(words: list[str]) -> int:
         print(f"delayzero {__version__}")
         return 0
     if words[0].startswith("-"):
-        raise UsageError(f"'{words[0]}' is no option of delayzero; type: delayzero --help")
-    check_verb(words[0], VERBS, "delayzero")
-    module, _, function = VERBS[words[0]].place.partition(":")
+        raise UsageError(f"unknown option '{words[0]}'; type: delayzero --help")
+    check_verb(words[0], COMMANDS, "delayzero")
+    module, _, function = COMMANDS[words[0]].target.partition(":")
     code: int = getattr(importlib.import_module(module), function)(words[1:])
     return code
 
 
 def _help() -> str:
-    width = max(map(len, VERBS))
-    lines = [f"  {name:<{width}}  {verb.help}" for name, verb in VERBS.items()]
+    width = max(map(len, COMMANDS))
+    lines = [f"  {name:<{width}}  {command.help}" for name, command in COMMANDS.items()]
     return "\n".join(
         [
-            "usage: delayzero VERB ...   (delayzero VERB --help says more; also: --version)",
+            "usage: delayzero COMMAND ...",
             "",
             "Reinforcement learning when actions take effect late.",
             "",
+            "commands:",
             *lines,
+            "",
+            "`delayzero COMMAND --help` lists the options of a command.",
+            "`delayzero --version` prints the version.",
         ]
     )
 
 
 def _is_expected(error: Exception) -> bool:
-    """Whether an error is the user's to mend; classes of heavy modules are looked up by name."""
+    """Whether the user can fix the error.
+
+    Error classes of heavy modules are looked up among those already imported.
+    """
     if isinstance(error, (UsageError, MissingExtraError, OSError)):
         return True
     for module, name in (("delayzero.delays.law", "DelayError"), ("gymnasium.error", "Error")):

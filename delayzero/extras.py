@@ -1,4 +1,4 @@
-"""Optional dependencies: import them here, and a missing one says what to type."""
+"""Importing optional dependencies; the error for a missing one says what to type."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from types import ModuleType
 
 
 class MissingExtraError(ImportError):
-    """A feature needs a package that an extra of delayzero installs."""
+    """A package is missing that one of delayzero's extras installs."""
 
 
 def require(module: str, extra: str) -> ModuleType:
-    """Import ``module``, or say which extra of delayzero brings it.
+    """Import an optional dependency.
 
     Args:
-        module: The dotted name of the module to import, such as ``"matplotlib.figure"``.
-        extra: The extra of delayzero that installs it, such as ``"cli"``.
+        module: The module's dotted name, such as ``"matplotlib.figure"``.
+        extra: The extra that installs it, such as ``"cli"``.
 
     Raises:
-        MissingExtraError: The module is not installed; the message is the line to type.
+        MissingExtraError: The module is not installed. The message has the line to type.
     """
     try:
         return importlib.import_module(module)
@@ -32,7 +32,11 @@ def require(module: str, extra: str) -> ModuleType:
 
 
 def require_training() -> None:
-    """Import what training and evaluation need, or say what to type; each before its users."""
+    """Import the packages that training and evaluation need, each before those that import it.
+
+    Raises:
+        MissingExtraError: One is not installed. The message has the line to type.
+    """
     for module in (
         *("jax", "chex", "optax", "orbax.checkpoint", "flax.linen", "mctx"),
         "tensorboard.summary.writer.event_file_writer",

@@ -1,23 +1,28 @@
-"""Progress of long work: a bar on a terminal, a plain line now and then elsewhere."""
+"""Progress of long work: a bar on a terminal, an occasional line of text elsewhere."""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Protocol, TextIO
+from types import ModuleType
+from typing import Any, Protocol, TextIO
 
 from delayzero.extras import MissingExtraError, require
 
 
 class Advance(Protocol):
-    """Says that so many more units of the work are done, and how things stand."""
+    """Reports finished units of work, with a note on how the work stands.
+
+    ``advance(0, note)`` changes the note alone; leaving the note out clears it.
+    """
 
     def __call__(self, units: int, note: str = "") -> None: ...
 
 
 SECONDS_BETWEEN_LINES = 5.0
+WIDEST_BAR = 40
 
 
 @contextmanager
@@ -28,48 +33,65 @@ def progress(
     to: TextIO | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[Advance]:
-    """Show how far a piece of work has come.
+    """Show the progress of a piece of work.
+
+    On a terminal this is a bar of rich with the note on a line below it. Where ``to`` is not a
+    terminal, or rich is not installed, it is a line ``what: done/total (note)`` at most every
+    ``SECONDS_BETWEEN_LINES`` seconds and one at the end.
 
     Args:
-        what: What is being done, such as ``"demo"``.
-        total: How many units it has.
-        to: Where it is shown; standard error unless given.
-        clock: The time in seconds.
+        what: The name of the work, such as ``"demo"``.
+        total: The number of units.
+        to: The stream to write to; standard error by default.
+        clock: Returns the time in seconds.
 
     Yields:
-        A function to call with the number of units done since its last call, and a note to
-        show beside them.
+        The function that reports progress, see :class:`Advance`.
     """
     to = sys.stderr if to is None else to
-    if to.isatty():
-        try:
-            rich_progress, rich_console = (
-                require("rich.progress", "cli"),
-                require("rich.console", "cli"),
-            )
-        except MissingExtraError:
-            pass
-        else:
-            columns = [
-                rich_progress.TextColumn("{task.description}"),
-                rich_progress.BarColumn(),
-                rich_progress.MofNCompleteColumn(),
-                rich_progress.TimeRemainingColumn(),
-                rich_progress.TextColumn("{task.fields[note]}"),
-            ]
-            with rich_progress.Progress(*columns, console=rich_console.Console(file=to)) as bar:
-                task = bar.add_task(what, total=total, note="")
+    rich = _rich() if to.isatty() else None
+    if rich is None:
+        yield _lines(what, total, to, clock)
+        return
+    with _bar(rich, rich["console"].Console(file=to)) as bar:
+        task = bar.add_task(what, total=total, note="")
 
-                def advance(units: int, note: str = "") -> None:
-                    bar.update(task, advance=units, note=note)
+        def advance(units: int, note: str = "") -> None:
+            bar.update(task, advance=units, note=note)
 
-                yield advance
-            return
-    yield _plain_lines(what, total, to, clock)
+        yield advance
 
 
-def _plain_lines(what: str, total: int, to: TextIO, clock: Callable[[], float]) -> Advance:
-    """Print a line every few seconds, and one when all is done."""
+def _rich() -> dict[str, ModuleType] | None:
+    """The modules of rich that draw a bar, by name; None where rich is not installed."""
+    try:
+        return {part: require(f"rich.{part}", "cli") for part in ("progress", "console", "text")}
+    except MissingExtraError:
+        return None
+
+
+def _bar(rich: dict[str, ModuleType], console: Any) -> Any:
+    """A ``rich.progress.Progress`` that puts each task's note on a line of its own, wrapped."""
+    parts, text = rich["progress"], rich["text"]
+
+    class Bar(parts.Progress):  # type: ignore[misc, name-defined]
+        def get_renderables(self) -> Iterable[Any]:
+            yield self.make_tasks_table(self.tasks)
+            for task in self.tasks:
+                if task.fields["note"]:
+                    yield text.Text(task.fields["note"])
+
+    return Bar(
+        parts.TextColumn("{task.description}", markup=False),
+        parts.BarColumn(bar_width=min(WIDEST_BAR, console.width // 4)),
+        parts.MofNCompleteColumn(),
+        parts.TimeRemainingColumn(),
+        console=console,
+    )
+
+
+def _lines(what: str, total: int, to: TextIO, clock: Callable[[], float]) -> Advance:
+    """Print a line every ``SECONDS_BETWEEN_LINES`` seconds, and one when the work is done."""
     done, last_line = 0, clock()
 
     def advance(units: int, note: str = "") -> None:
@@ -77,8 +99,8 @@ def _plain_lines(what: str, total: int, to: TextIO, clock: Callable[[], float]) 
         before, done = done, done + units
         now = clock()
         if before < total <= done or now - last_line >= SECONDS_BETWEEN_LINES:
-            standing = f" ({note})" if note else ""
-            print(f"{what}: {done}/{total}{standing}", file=to, flush=True)
+            in_brackets = f" ({note})" if note else ""
+            print(f"{what}: {done}/{total}{in_brackets}", file=to, flush=True)
             last_line = now
 
     return advance

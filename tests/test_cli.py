@@ -31,12 +31,12 @@ def test_version(capsys):
 
 
 @pytest.mark.parametrize("words", [[], ["--help"], ["-h"]])
-def test_help_names_every_verb(words, capsys):
+def test_help_names_every_command(words, capsys):
     assert main(words) == 0
     shown = capsys.readouterr().out
-    for name, verb in cli.VERBS.items():
+    for name, command in cli.COMMANDS.items():
         assert f"  {name}" in shown
-        assert verb.help in shown
+        assert command.help in shown
 
 
 def test_as_a_module():
@@ -52,11 +52,14 @@ def test_as_a_module():
     assert "Traceback" not in done.stderr
 
 
-def test_the_nearest_verb_is_named(capsys):
+def test_the_nearest_command_is_named(capsys):
     assert "did you mean 'delays'?" in fails(capsys, "delay")
     assert "did you mean 'show'?" in fails(capsys, "delays", "shwo")
-    assert "compare, results, delays, theory, demo" in fails(capsys, "xyzzy")
-    assert "delayzero --help" in fails(capsys, "--verbose")
+    assert fails(capsys, "delays", "xyzzy").startswith("unknown command 'delays xyzzy'; choose")
+    unknown = fails(capsys, "xyzzy")
+    assert unknown.startswith("unknown command 'xyzzy'; choose from train, ")
+    assert unknown.endswith("compare, results, delays, theory, demo")
+    assert fails(capsys, "--verbose") == "unknown option '--verbose'; type: delayzero --help"
 
 
 def test_show_prints_statistics_and_writes_nothing(tmp_path, capsys):

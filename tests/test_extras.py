@@ -1,6 +1,10 @@
+import ast
 import json
+import re
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -50,9 +54,9 @@ def test_what_an_import_leaves_alone(module, unwanted):
 WITHOUT_JAX = "import sys; sys.modules['jax'] = None\nfrom delayzero.cli import main; "
 
 
-@pytest.mark.parametrize("verb", ["train", "evaluate", "compare", "demo"])
-def test_without_jax_a_verb_says_what_to_type(verb):
-    code = WITHOUT_JAX + f"main(['{verb}'])"
+@pytest.mark.parametrize("command", ["train", "evaluate", "compare", "demo"])
+def test_without_jax_a_command_says_what_to_type(command):
+    code = WITHOUT_JAX + f"main(['{command}'])"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert told.stderr == (
         "delayzero: error: jax is not installed; type: pip install 'delayzero[train]'\n"
@@ -64,3 +68,40 @@ def test_the_demo_of_delays_needs_no_jax(tmp_path):
     code = WITHOUT_JAX + f"main({words})"
     subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, timeout=60)
     assert (tmp_path / "overview.png").exists()
+
+
+PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
+PACKAGE = Path(__file__).parents[1] / "delayzero"
+
+
+def distributions(extra):
+    """The names of what an extra installs, those of extras that it includes among them."""
+    names = set()
+    for requirement in PROJECT["optional-dependencies"][extra]:
+        if included := re.fullmatch(r"delayzero\[([\w,]+)\]", requirement):
+            names |= {name for part in included[1].split(",") for name in distributions(part)}
+        else:
+            names.add(re.match(r"[\w.-]+", requirement)[0].lower())
+    return names
+
+
+def required():
+    """(module, extra) of every call of ``require`` in the package."""
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "require":
+                match node.args:
+                    case [ast.Constant(value=module), ast.Constant(value=extra)]:
+                        yield module, extra
+
+
+def test_the_extra_named_in_an_error_installs_the_module():
+    calls = set(required())
+    assert {("matplotlib.figure", "cli"), ("ale_py", "atari")} <= calls
+    for module, extra in calls:
+        assert module.partition(".")[0].replace("_", "-") in distributions(extra), (module, extra)
+
+
+def test_help_of_training_needs_the_extra_cli_alone():
+    assert "tyro" in distributions("cli")
+    assert distributions("cli") < distributions("train") < distributions("dev")

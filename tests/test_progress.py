@@ -1,4 +1,5 @@
 import io
+import re
 
 import pytest
 
@@ -100,3 +101,58 @@ def test_the_bar_shows_the_last_note():
         advance(1, "loss [1]")
     assert "2/2" in shown.getvalue()
     assert "loss [1]" in shown.getvalue()
+
+
+def last_frame(shown):
+    """What a terminal shows in the end, as lines without escape codes."""
+    text = re.sub(r"\x1b\[[?\d;]*[A-Za-z]", "", shown.getvalue()).rstrip("\n")
+    return text[text.rindex("\r") + 1 :].splitlines() if "\r" in text else text.splitlines()
+
+
+@pytest.mark.parametrize("columns", [40, 80, 200])
+def test_a_long_note_is_whole_on_a_terminal_of_any_width(columns, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    note = "updates 120000, score 1234.5, loss 12.345, 12 environments, OK"
+    assert len(note) >= 60
+    shown = Terminal()
+    with progress("train", 280_000, to=shown) as advance:
+        advance(130_000, note)
+    bar, *notes = last_frame(shown)
+    assert "train" in bar
+    assert "130000/280000" in bar
+    assert "-:--:--" in bar  # the last column: nothing is cut off
+    assert "".join(notes).replace(" ", "") == note.replace(" ", "")
+    assert all(len(line) <= columns for line in (bar, *notes))
+
+
+def test_a_note_is_shown_as_it_is(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = Terminal()
+    with progress("[bold]work", 2, to=shown) as advance:
+        advance(1, "[red]1[/red]")
+    bar, note = last_frame(shown)
+    assert bar.startswith("[bold]work")
+    assert note == "[red]1[/red]"
+
+
+def test_a_note_without_units_takes_the_place_of_the_last_one(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = Terminal()
+    with progress("work", 4, to=shown) as advance:
+        advance(1, "collecting")
+        advance(0, "evaluating")
+    bar, note = last_frame(shown)
+    assert "1/4" in bar
+    assert note == "evaluating"
+
+
+def test_a_note_without_units_is_a_line_if_the_last_one_is_old():
+    shown, clock = io.StringIO(), Clock()
+    with progress("work", 4, to=shown, clock=clock) as advance:
+        advance(1, "collecting")
+        clock.now += progress_module.SECONDS_BETWEEN_LINES - 1
+        advance(0, "too soon")
+        clock.now += 1
+        advance(0, "evaluating")
+        advance(0, "too soon again")
+    assert shown.getvalue() == "work: 1/4 (evaluating)\n"

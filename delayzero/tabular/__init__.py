@@ -1,4 +1,7 @@
-"""Finite SED-MDPs solved exactly: the paper's theory as code. Needs numpy (and the delay laws)."""
+"""Exact solvers for finite stochastic-execution-delay MDPs (SED-MDPs): the paper's theory as code.
+
+Notation, theorems and results are in ``docs/theory.md``. Needs numpy and :mod:`delayzero.delays`.
+"""
 
 from delayzero.tabular.acting import WAYS, solve_unseen, values_of_acting
 from delayzero.tabular.families import FAMILIES, random_mdp

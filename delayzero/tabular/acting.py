@@ -1,4 +1,4 @@
-"""Ways of acting under delay, as policies of (state, queue, delay), and what they are worth."""
+"""Ways of acting under delay, as policies of (state, queue, delay), and their values."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from delayzero.tabular.solve import (
 )
 
 Policy = Callable[[int], Array]
-"""By time: decisions ``[S, A^M, M + 1]``, or distributions over them ``[S, A^M, M + 1, A]``."""
+"""Maps a time to decisions ``[S, A^M, M + 1]`` or their distributions ``[S, A^M, M + 1, A]``."""
 
 
 def beliefs(problem: SEDMDP) -> Array:
-    """The law of the state that the coming decision meets: ``[S, A^M, M + 1, S]``.
+    """The distribution of the state in which the next decision executes, ``[S, A^M, M + 1, S]``.
 
-    The present state rolled through the first z actions of the queue.
+    It is the current state rolled through the first z actions of the queue.
     """
     mdp, count = problem.mdp, problem.max_delay + 1
     problem.check_size("the beliefs", mdp.states**2 * problem.queues * count)
@@ -42,17 +42,17 @@ def beliefs(problem: SEDMDP) -> Array:
 
 
 def predicted_states(problem: SEDMDP) -> Array:
-    """The most likely state that the coming decision meets, ``[S, A^M, M + 1]``."""
+    """The most likely state in which the next decision executes, ``[S, A^M, M + 1]``."""
     return best(beliefs(problem))
 
 
 def _by_delay(problem: SEDMDP, of_delay: Callable[[int], Array]) -> Array:
-    """A table whose slice at delay z is ``of_delay(z)``, ``[S, A^M, ...]``."""
+    """The table ``[S, A^M, M + 1, ...]`` whose slice at delay z is ``of_delay(z)``."""
     return np.stack([of_delay(delay) for delay in range(problem.max_delay + 1)], axis=2)
 
 
 def oblivious(problem: SEDMDP) -> Policy:
-    """Act as if there were no delay: the undelayed optimum at the present state."""
+    """Ignore the delay: act by the undelayed optimum in the current state."""
     solution = solve_undelayed(problem.mdp)
     shape = (problem.mdp.states, problem.queues, problem.max_delay + 1)
     problem.check_size("the policy", problem.mdp.states * problem.queues * shape[2])
@@ -60,9 +60,10 @@ def oblivious(problem: SEDMDP) -> Policy:
 
 
 def at_most_likely(problem: SEDMDP) -> Policy:
-    """The undelayed optimum at the most likely state after z steps.
+    """Act by the undelayed optimum in the most likely state after z steps.
 
-    An idealised point prediction, as in DEZ (a learned latent) and MBS (step by step).
+    This idealises the point predictions of DEZ (a learned latent state) and of model-based
+    simulation, MBS (one step at a time).
     """
     solution, predicted = solve_undelayed(problem.mdp), predicted_states(problem)
     return lambda time: _by_delay(
@@ -71,7 +72,7 @@ def at_most_likely(problem: SEDMDP) -> Policy:
 
 
 def at_sampled(problem: SEDMDP) -> Policy:
-    """The undelayed optimum at one state drawn from the belief."""
+    """Act by the undelayed optimum in a state drawn from the belief."""
     solution, belief = solve_undelayed(problem.mdp), beliefs(problem)
     choices = np.eye(problem.mdp.actions, dtype=int)
     return lambda time: _by_delay(
@@ -80,7 +81,7 @@ def at_sampled(problem: SEDMDP) -> Policy:
 
 
 def averaged(problem: SEDMDP) -> Policy:
-    """The best action for the undelayed Q averaged over the belief."""
+    """Take the action that maximises the undelayed Q, averaged over the belief."""
     solution, belief = solve_undelayed(problem.mdp), beliefs(problem)
     return lambda time: _by_delay(
         problem, lambda delay: best(np.dot(belief[:, :, delay], solution.at(time + delay)))
@@ -96,12 +97,18 @@ WAYS: dict[str, Callable[[SEDMDP], Policy]] = {
 
 
 def solve_unseen(problem: SEDMDP) -> Any:
-    """The optimum of an agent that decides before it sees z_t (it has seen all earlier delays)."""
+    """The optimal value of an agent that decides before it observes z_t.
+
+    It observes the state, the queue and all earlier delays.
+
+    Raises:
+        ValueError: The problem has no horizon.
+    """
     mdp, delays, count = problem.mdp, problem.delays, problem.max_delay + 1
     if mdp.horizon is None:
-        raise ValueError("the optimum without seeing the delay is computed for a horizon")
+        raise ValueError("the optimum without observing z_t needs a horizon; set MDP.horizon")
     problem.check_size("the augmented problem", mdp.states * problem.queues * count * mdp.actions)
-    # By the last delay seen: that of a decision is seen at the next.
+    # Indexed by the last observed delay: a decision's delay is observed at the next decision.
     values = np.zeros((mdp.states, problem.queues, count), dtype=mdp.transitions.dtype)
     for _ in range(mdp.horizon - 1):
         q = action_values(problem, values)  # [S, A^M, z_t, A]
@@ -111,7 +118,7 @@ def solve_unseen(problem: SEDMDP) -> Any:
 
 
 def values_of_acting(problem: SEDMDP) -> dict[str, Any]:
-    """What each way of acting is worth, with the undelayed optimum and the augmented ones."""
+    """The value of each way of acting, of the optima, and of random play, by name."""
     optimum: Solution = solve_augmented(problem)
     values: dict[str, Any] = {
         "undelayed optimum": solve_undelayed(problem.mdp).value,

@@ -1,4 +1,4 @@
-"""The problems of the theory: the paper's worked example, and the counterexamples to theorem 2."""
+"""The paper's worked example, and counterexamples to theorem 2."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EXAMPLE_DELAYS = (5, 4, 4, 4, 3)
 
 
 def worked_example() -> dict[int, list[int]]:
-    """The pending queue at t = 5 for each z_5, as the times of the decisions in it."""
+    """For each z_5, the pending queue at t = 5 as a list of decision times."""
     schedule = make_schedule("latest-generated", 5)
     for delay in EXAMPLE_DELAYS:
         schedule.push(delay)
@@ -25,7 +25,10 @@ def worked_example() -> dict[int, list[int]]:
 
 
 def noisy_xor(slip: Fraction, horizon: int) -> SEDMDP:
-    """Two states, two actions, delay 1: s' = s xor a but for slips, and r = s xor a."""
+    """Two states, two actions, delay 1, r = s xor a, s' = s xor a.
+
+    With probability ``slip`` the next state is the other one.
+    """
     transitions = np.full((2, 2, 2), Fraction(0), dtype=object)
     rewards = np.full((2, 2), Fraction(0), dtype=object)
     for state in range(2):
@@ -38,10 +41,10 @@ def noisy_xor(slip: Fraction, horizon: int) -> SEDMDP:
 
 
 def opposite_of_prediction(history: History, decided: tuple[int, ...]) -> Sequence[Any]:
-    """d_t = not (s_t xor x_t), with x_t the pending action: deterministic, of the history.
+    """Decide d_t = not (s_t xor x_t), where x_t is the pending action.
 
-    Under a delay of 1 the pending action is the last decision, which is itself a function of the
-    history: it is worked out from the states alone, the default action being 0.
+    Under a delay of 1 the pending action is the previous decision. It follows from the states
+    alone, since the default action is 0, so this is a deterministic policy of the history.
     """
     pending = 0
     for state in history[0::3]:
@@ -50,7 +53,10 @@ def opposite_of_prediction(history: History, decided: tuple[int, ...]) -> Sequen
 
 
 def copy_the_first(history: History, decided: tuple[int, ...]) -> Sequence[Any]:
-    """d_0 is a coin's, d_1 = d_0, then 0: a policy that looks at its own pending decision."""
+    """Toss a coin for d_0, repeat it as d_1, then decide 0.
+
+    This is a policy of its own pending decision.
+    """
     half = Fraction(1, 2)
     if not decided:
         return [half, half]

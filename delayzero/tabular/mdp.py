@@ -1,4 +1,4 @@
-"""Finite MDPs, finite delay processes, and the two together: a SED-MDP."""
+"""Finite MDPs, finite delay processes, and their combination: SED-MDPs."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from delayzero.delays import (
 )
 
 Array = NDArray[Any]
-"""Floats, or Fractions in an array of objects: every function here takes both."""
+"""Floats, or an object array of Fractions; every function here accepts both."""
 
 LIMIT = 20_000_000
-"""The most numbers that an array of a solver may have; larger problems are refused."""
+"""The largest number of entries in any array of a solver; larger problems raise an error."""
 
 
 class ProblemSizeError(ValueError):
-    """A finite problem is not consistent, or larger than the limit."""
+    """A finite problem is inconsistent or too large."""
 
 
 def exact(values: Any) -> Array:
-    """Numbers as an array of Fractions; floats are taken for the decimals that they print as."""
+    """Convert numbers to an array of Fractions; a float becomes the decimal that it prints as."""
     fractions: Array = np.vectorize(_fraction, otypes=[object])(np.asarray(values, dtype=object))
     return fractions
 
@@ -58,8 +58,8 @@ class MDP:
         transitions: P, the probability of each next state, ``[S, A, S]``.
         rewards: r, the expected reward, ``[S, A]``.
         initial: mu, the distribution of the first state, ``[S]``.
-        horizon: How many steps an episode has; None for the discounted, endless problem.
-        discount: gamma; 1 is for finite horizons.
+        horizon: Steps per episode; None for a discounted problem with an infinite horizon.
+        discount: gamma; 1 needs a finite horizon.
     """
 
     transitions: Array
@@ -72,7 +72,7 @@ class MDP:
         fields = ("transitions", "rewards", "initial")
         arrays = {name: np.asarray(getattr(self, name)) for name in fields}
         fractions = any(is_exact(array) for array in arrays.values())
-        for name, array in arrays.items():  # all in Fractions, or all in floats
+        for name, array in arrays.items():  # all Fractions or all floats
             number = exact(array) if fractions else array.astype(float)
             object.__setattr__(self, name, number)
         if fractions:
@@ -84,15 +84,18 @@ class MDP:
         states, actions = np.shape(self.rewards)
         if np.shape(self.transitions) != (states, actions, states):
             raise ProblemSizeError(
-                f"transitions of shape {np.shape(self.transitions)}; rewards of shape "
-                f"{(states, actions)} go with {(states, actions, states)}"
+                f"transitions have shape {np.shape(self.transitions)}; with rewards of shape "
+                f"{(states, actions)} they should have {(states, actions, states)}"
             )
         if np.shape(self.initial) != (states,):
             raise ProblemSizeError(f"the initial distribution should have {states} entries")
         check_distributions("transitions", self.transitions)
         check_distributions("the initial distribution", self.initial)
         if self.horizon is None and not 0 <= self.discount < 1:
-            raise ProblemSizeError("an endless problem needs a discount below 1, or give a horizon")
+            raise ProblemSizeError(
+                "without a horizon the discount should be at least 0 and below 1, "
+                f"not {self.discount}"
+            )
         if not 0 <= self.discount <= 1:
             raise ProblemSizeError(f"the discount should be between 0 and 1, not {self.discount}")
         if self.horizon is not None and (self.horizon < 1 or not isinstance(self.horizon, int)):
@@ -102,16 +105,20 @@ class MDP:
 
     @property
     def states(self) -> int:
-        """How many states there are, S."""
+        """The number of states, S."""
         return int(np.shape(self.rewards)[0])
 
     @property
     def actions(self) -> int:
-        """How many actions there are, A."""
+        """The number of actions, A."""
         return int(np.shape(self.rewards)[1])
 
     def exact(self) -> MDP:
-        """The same problem in Fractions; its probabilities are decimals that sum to exactly 1."""
+        """The same problem in Fractions.
+
+        Raises:
+            ProblemSizeError: The probabilities, read as decimals, do not sum to exactly 1.
+        """
         return MDP(
             exact(self.transitions),
             exact(self.rewards),
@@ -123,7 +130,7 @@ class MDP:
 
 @dataclass(frozen=True, eq=False)
 class DelayProcess:
-    """A finite Markov process of delays on 0 .. M.
+    """A finite Markov process of delays in 0 .. M.
 
     Attributes:
         first: The distribution of z_0, ``[M + 1]``.
@@ -147,10 +154,13 @@ class DelayProcess:
 
     @classmethod
     def from_law(cls, law: Law | str) -> DelayProcess:
-        """The process of a law of :mod:`delayzero.delays`, in Fractions.
+        """The process of a delay law of :mod:`delayzero.delays`, in Fractions.
+
+        Args:
+            law: A law or its text, such as ``"walk:5"``.
 
         Raises:
-            DelayError: The law is not a finite Markov process of its delays.
+            DelayError: The law's delays are not a finite Markov process.
         """
         law = parse(law) if isinstance(law, str) else law
         match law:
@@ -175,8 +185,8 @@ class DelayProcess:
                 p, r = _fraction(law.p), _fraction(law.r)
                 return _chain((law.good, law.bad), [[1 - p, p], [r, 1 - r]], law.good)
         raise DelayError(
-            f"'{law}' is no finite Markov process of its delays; valid: constant, uniform, "
-            "categorical, walk, markov, and gilbert-elliott without losses"
+            f"the delays of '{law}' are not a finite Markov process; choose from constant, "
+            "uniform, categorical, walk, markov, and gilbert-elliott without losses"
         )
 
     def as_float(self) -> DelayProcess:
@@ -194,7 +204,7 @@ def _independent(weights: dict[int, Any]) -> DelayProcess:
 def _chain(delays: tuple[int, ...], matrix: list[list[Fraction]], begin: int) -> DelayProcess:
     count = max(delays) + 1
     kernel = np.full((count, count), Fraction(0), dtype=object)
-    for delay in range(count):  # delays that never occur stay where they are
+    for delay in range(count):  # a delay that never occurs leads to itself
         kernel[delay, delay] = Fraction(1)
     for delay, row in zip(delays, matrix, strict=True):
         kernel[delay] = Fraction(0)
@@ -219,13 +229,13 @@ def _walk(law: Walk) -> DelayProcess:
 
 @dataclass(frozen=True, eq=False)
 class SEDMDP:
-    """An MDP whose actions are executed late: the stochastic-execution-delay MDP.
+    """A stochastic-execution-delay MDP: an MDP whose actions take effect late.
 
     Attributes:
         mdp: The undelayed problem.
-        delays: The process of the delays, independent of it.
-        default: The default queue, a-bar: the actions that run before a decision has arrived,
-            length M.
+        delays: The delay process, independent of the MDP.
+        default: The default queue, a-bar: the M actions that execute before any decision
+            arrives.
     """
 
     mdp: MDP
@@ -235,18 +245,27 @@ class SEDMDP:
     def __post_init__(self) -> None:
         if len(self.default) != self.delays.max_delay:
             raise ProblemSizeError(
-                f"a default queue of {len(self.default)} actions for M = {self.delays.max_delay}"
+                f"the default queue has {len(self.default)} actions; it should have "
+                f"M = {self.delays.max_delay}"
             )
         if not all(action in range(self.mdp.actions) for action in self.default):
-            raise ProblemSizeError(f"the default queue {self.default} has an unknown action")
+            raise ProblemSizeError(
+                f"the default queue {self.default} has an unknown action; actions are "
+                f"0 to {self.mdp.actions - 1}"
+            )
         if is_exact(self.mdp.transitions) != is_exact(self.delays.kernel):
-            raise ProblemSizeError("the MDP and the delays should both be in fractions, or neither")
+            raise ProblemSizeError(
+                "the MDP and the delays should both be in fractions or both in floats"
+            )
 
     @classmethod
     def make(cls, mdp: MDP, law: Law | str | DelayProcess, default: Any = 0) -> SEDMDP:
-        """From a law (or its text) and one default action or M of them.
+        """Combine an MDP with a delay law.
 
-        The delays are in Fractions if the MDP is, else in floats.
+        Args:
+            mdp: The undelayed problem. The delays are Fractions if the MDP's arrays are.
+            law: A delay law, its text, or a process.
+            default: One default action, or M of them.
         """
         delays = law if isinstance(law, DelayProcess) else DelayProcess.from_law(law)
         if not is_exact(mdp.transitions):
@@ -261,15 +280,14 @@ class SEDMDP:
 
     @property
     def queues(self) -> int:
-        """How many queues there are, A^M."""
+        """The number of possible queues, A^M."""
         return int(self.mdp.actions**self.max_delay)
 
     @cached_property
     def moves(self) -> tuple[Array, Array]:
-        """What deciding does to a queue: the action executed, and the queue that is left.
+        """The action that executes and the queue that remains, for each (delay, queue, decision).
 
-        Queues are numbered with slot 0 as the first digit in base A. Both arrays have the shape
-        ``[M + 1, A^M, A]``: delay, queue, decision.
+        Both arrays have the shape ``[M + 1, A^M, A]``. Queues are numbered in base A, slot 0 first.
         """
         self.check_size(
             "the moves of the queue", (self.max_delay + 1) * self.queues * self.mdp.actions
@@ -280,7 +298,7 @@ class SEDMDP:
         left = np.zeros_like(executed)
         for delay in range(length + 1):
             for decision in range(actions):
-                # Write the decision into the slots z .. M; slot 0 runs.
+                # The decision fills slots z .. M; slot 0 executes.
                 written = np.full((self.queues, length + 1), decision)
                 written[:, :delay] = slots[:, :delay]
                 executed[delay, :, decision] = written[:, 0]
@@ -289,7 +307,7 @@ class SEDMDP:
 
     @cached_property
     def queue_slots(self) -> Array:
-        """The actions of every queue, ``[A^M, M]``."""
+        """The actions in each queue, ``[A^M, M]``."""
         self.check_size("the table of queues", self.queues * max(self.max_delay, 1))
         numbers = np.arange(self.queues)
         powers = self.mdp.actions ** np.arange(self.max_delay - 1, -1, -1)
@@ -308,7 +326,11 @@ class SEDMDP:
         return np.asarray((slots * powers).sum(axis=1), dtype=np.int64)
 
     def check_size(self, what: str, numbers: int) -> None:
-        """Refuse a problem before memory is taken for it."""
+        """Check the size of an array before allocating it.
+
+        Raises:
+            ProblemSizeError: It would have more than ``LIMIT`` entries.
+        """
         if numbers > LIMIT:
             raise ProblemSizeError(
                 f"{what} would have {numbers:,} numbers ({self.mdp.states} states, "
@@ -317,7 +339,11 @@ class SEDMDP:
 
 
 def check_distributions(what: str, array: Array) -> None:
-    """Check that the last axis holds distributions: exactly, or to 1e-9 in floats."""
+    """Check that the last axis holds distributions: exactly for Fractions, to 1e-9 for floats.
+
+    Raises:
+        ProblemSizeError: An entry is negative, or a sum is not 1.
+    """
     sums = array.sum(axis=-1)
     negative = (np.asarray(array) < 0).any()
     if negative or not (

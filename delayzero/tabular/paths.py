@@ -1,7 +1,7 @@
-"""Exact laws of paths: what really happens, and what the paper's first theorem says.
+"""Exact distributions over histories: those of the process, and those that theorem 1 states.
 
-A history is the tuple ``(s_0, z_0, x_0, s_1, z_1, x_1, ..., s_t, z_t)`` with the executed actions
-x; the paper's h_t. It has ``3 t + 2`` entries.
+A history is the tuple ``(s_0, z_0, x_0, s_1, z_1, x_1, ..., s_t, z_t)``, the paper's h_t, where x
+are the executed actions. It has ``3 t + 2`` entries.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from delayzero.tabular.mdp import SEDMDP
 
 History = tuple[int, ...]
 HistoryPolicy = Callable[[History, tuple[int, ...]], Sequence[Any]]
-"""The law of the decision at t, given h_t and the agent's own decisions d_0 .. d_{t-1}.
+"""Maps h_t and the agent's decisions d_0 .. d_{t-1} to the distribution of d_t.
 
-A policy of the paper's class looks at the history alone. One that looks at its own pending
-decisions needs the second argument: they are no part of h_t until they run.
+The paper's policies use the history alone. A policy of its own pending decisions needs the second
+argument: a decision is not part of the history until it executes.
 """
 Semantics = Literal["copy", "resample"]
 PathLaw = dict[History, Any]
 
 
 def effective_times(delays: Sequence[int], max_delay: int) -> list[int]:
-    """tau_t = max{t' : t' + z_t' <= t} for each t; t - M while nothing has arrived (equation 1)."""
+    """tau_t = max{t' : t' + z_t' <= t} for each t, or t - M before any arrival (equation 1)."""
     return [effective_time(delays, time, max_delay) for time in range(len(delays))]
 
 
 def effective_time(delays: Sequence[int], time: int, max_delay: int) -> int:
-    """tau_t at one time; nothing older than M steps can be the latest to have arrived."""
+    """tau_t at one time; the latest decision to arrive is at most M steps old."""
     for earlier in range(time, max(time - max_delay, 0) - 1, -1):
         if earlier + delays[earlier] <= time:
             return earlier
@@ -40,7 +40,7 @@ def effective_time(delays: Sequence[int], time: int, max_delay: int) -> int:
 
 
 def switch_time(delays: Sequence[int], max_delay: int) -> int:
-    """t_z, the first step that runs a decision; the number of delays if none does yet."""
+    """t_z, the first step that executes a decision; the number of delays if there is none."""
     times = effective_times(delays, max_delay)
     return next((time for time, tau in enumerate(times) if tau >= 0), len(times))
 
@@ -48,19 +48,23 @@ def switch_time(delays: Sequence[int], max_delay: int) -> int:
 def path_law(
     problem: SEDMDP, policy: HistoryPolicy, steps: int, semantics: Semantics = "copy"
 ) -> PathLaw:
-    """The exact law of the history h_t after some steps, by enumeration.
+    """The exact distribution of the history h_t, by enumeration.
 
     Args:
         problem: The SED-MDP.
-        policy: Any history-dependent, randomised policy.
+        policy: A history-dependent policy, which may be randomised.
         steps: t.
-        semantics: ``"copy"``: each decision is drawn once, when it is made, and a repeated one is
-            the same action again. ``"resample"``: each executed step draws anew from the decision
-            rule of its effective decision time, as the paper's equations read. It is for policies
-            of the history alone: they are given no decisions.
+        semantics: ``"copy"``: each decision is drawn once, when it is made; executing it again
+            repeats the action. ``"resample"``: each executed step draws a new action from the
+            policy at its effective decision time, as in the paper's equations. Under
+            ``"resample"`` the policy receives no decisions, so it must use the history alone.
+
+    Raises:
+        ValueError: Unknown semantics.
+        ProblemSizeError: There are too many histories.
     """
     if semantics not in ("copy", "resample"):
-        raise ValueError(f"semantics '{semantics}' should be 'copy' or 'resample'")
+        raise ValueError(f"unknown semantics '{semantics}'; choose from copy, resample")
     mdp, delays = problem.mdp, problem.delays
     problem.check_size(
         "the histories",
@@ -99,7 +103,7 @@ def _executed(
     decided: tuple[int, ...],
     semantics: Semantics,
 ) -> list[tuple[int, tuple[int, ...], Any]]:
-    """The executed action, the decisions so far and the chance, for each draw of the policy."""
+    """(executed action, decisions so far, probability) for each draw of the policy."""
     time = len(history) // 3
     tau = effective_time(history[1::3], time, problem.max_delay)
     if semantics == "resample":
@@ -117,14 +121,14 @@ def _executed(
 def product_formula(
     problem: SEDMDP, policy: HistoryPolicy, history: History, corrected: bool = False
 ) -> Any:
-    """The probability that theorem 1 gives a history, read with h at the decision's own time.
+    """The probability of a history by theorem 1, with the policy at the history of the decision.
 
     Args:
         problem: The SED-MDP.
         policy: A policy of the history alone.
         history: h_t.
-        corrected: Whether a repeated decision counts as what it is under copying: the same action
-            again, with certainty. The paper has a factor of the policy there.
+        corrected: Give a repeated decision the factor 1 for the same action and 0 for others, as
+            copying implies. The paper has a factor of the policy there.
     """
     mdp, delays = problem.mdp, problem.delays
     states, lags, actions = history[0::3], history[1::3], history[2::3]
@@ -145,17 +149,17 @@ def product_formula(
 
 
 def total_variation(law: PathLaw, other: PathLaw) -> Any:
-    """Half the sum of absolute differences."""
+    """The total variation distance: half the sum of absolute differences."""
     return sum(abs(law.get(key, 0) - other.get(key, 0)) for key in {*law, *other}) / 2
 
 
 def formula_law(
     problem: SEDMDP, policy: HistoryPolicy, histories: PathLaw, corrected: bool = False
 ) -> PathLaw:
-    """The formula's probability of each of the given histories and of all others that it allows.
+    """The formula's probability of the given histories and of all others that it allows.
 
-    The formula may give weight to histories that can't happen; they are those reached by drawing
-    anew at each step, so that it is summed over the support of the resampling process.
+    The formula may give weight to impossible histories. Resampling reaches all of those, so the
+    result covers the support of the resampling process.
     """
     steps = (len(next(iter(histories))) - 2) // 3
     support = {*histories, *path_law(problem, policy, steps, "resample")}
@@ -163,10 +167,16 @@ def formula_law(
 
 
 def expected_return(problem: SEDMDP, policy: HistoryPolicy) -> Any:
-    """The expected return of a history-dependent policy over the horizon, by enumeration."""
+    """The expected return of a history-dependent policy over the horizon, by enumeration.
+
+    Raises:
+        ValueError: The problem has no horizon.
+    """
     horizon = problem.mdp.horizon
     if horizon is None:
-        raise ValueError("the return of a history-dependent policy needs a horizon")
+        raise ValueError(
+            "the return of a history-dependent policy needs a horizon; set MDP.horizon"
+        )
     total: Any = 0
     for history, weight in path_law(problem, policy, horizon).items():
         for time, action in enumerate(history[2::3]):
@@ -176,9 +186,9 @@ def expected_return(problem: SEDMDP, policy: HistoryPolicy) -> Any:
 
 
 def law_of_decision(law: PathLaw, time: int, max_delay: int) -> dict[tuple[int, int], Any]:
-    """The law of (s_tau, x_t), which theorem 2 equates, from a law of histories.
+    """The distribution of (s_tau, x_t), which theorem 2 equates, from that of histories.
 
-    Where tau is negative, s_0 stands for s_tau.
+    Where tau is negative, s_0 takes the place of s_tau.
     """
     result: dict[tuple[int, int], Any] = defaultdict(int)
     for history, weight in law.items():
@@ -188,16 +198,19 @@ def law_of_decision(law: PathLaw, time: int, max_delay: int) -> dict[tuple[int, 
 
 
 def markovise(problem: SEDMDP, policy: HistoryPolicy, steps: int) -> HistoryPolicy:
-    """The Markov policy that the proof of theorem 2 builds from a policy.
+    """The Markov policy that the proof of theorem 2 constructs from a policy.
 
-    pi'_tau(s)(a) = P(x_t = a | s_tau = s), for a constant delay and one first state; uniform where
-    s_tau = s can't be, and for decisions that run after ``steps``.
+    pi'_tau(s)(a) = P(x_t = a | s_tau = s), for a constant delay and a fixed initial state. It is
+    uniform where s_tau = s is impossible, and for decisions that execute after ``steps``.
+
+    Raises:
+        ValueError: The delay is not constant, or the initial state is random.
     """
     starts = np.flatnonzero(problem.delays.first)
     if len(starts) > 1 or problem.delays.kernel[starts[0], starts[0]] != 1:
-        raise ValueError("the proof's policy is built for one path of delays: a constant delay")
+        raise ValueError("the construction of the proof needs a constant delay")
     if np.count_nonzero(problem.mdp.initial) != 1:
-        raise ValueError("the proof's policy is built for one first state")
+        raise ValueError("the construction of the proof needs a fixed initial state")
     law = path_law(problem, policy, steps)
     tables: dict[tuple[int, int], dict[int, Any]] = defaultdict(lambda: defaultdict(int))
     for history, weight in law.items():

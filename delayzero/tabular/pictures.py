@@ -15,18 +15,18 @@ if TYPE_CHECKING:
     from delayzero.tabular.theory import PathCheck
 
 READINGS = {
-    "resample": "paper's product, drawing anew",
+    "resample": "paper's product, resampling",
     "copy": "paper's product, copying",
     "corrected": "corrected product, copying",
 }
-FLOOR = 1e-18  # distances of exactly zero are drawn here
+FLOOR = 1e-18  # where distances of exactly zero are drawn
 
 
 def theory_picture(checks: Sequence[PathCheck], losses: Sequence[Loss]) -> Figure:
-    """Theorem 1's distances, and what each way of acting loses under each law.
+    """Draw the distances of theorem 1 and the loss of each way of acting under each law.
 
     Raises:
-        MissingExtraError: matplotlib is not installed; the message is the line to type.
+        MissingExtraError: matplotlib is not installed. The message has the line to type.
     """
     laws = list(dict.fromkeys(loss.law for loss in losses))
     figure = new_figure(12, 5.4)
@@ -40,9 +40,9 @@ def theory_picture(checks: Sequence[PathCheck], losses: Sequence[Loss]) -> Figur
             axes, [loss for loss in losses if loss.law == law], ways, labels=place == len(laws) - 1
         )
         axes.set_title(law, loc="left", fontsize=9, color=INK)
-    figure.text(0.12, 0.93, "Theorem 1: formula against process", fontsize=10, weight="bold")
+    figure.text(0.12, 0.93, "Theorem 1: formula vs. process", fontsize=10, weight="bold")
     left = grid[1].get_position(figure).x0
-    figure.text(left, 0.93, "What each way of acting loses", fontsize=10, weight="bold")
+    figure.text(left, 0.93, "Loss of each way of acting", fontsize=10, weight="bold")
     return figure
 
 
@@ -83,7 +83,7 @@ def _losses(axes: Axes, losses: Sequence[Loss], ways: Sequence[str], labels: boo
         axes.text(1, place - 0.4, way, fontsize=6.5, color=GREY, va="center")
     axes.set_ylim(len(ways) - 0.4, -0.6)
     axes.set_xlim(-3, 100)
-    axes.set_xlabel("% of optimum - random", fontsize=8, color=GREY)
+    axes.set_xlabel("% of (optimum - random)", fontsize=8, color=GREY)
     if labels:
         axes.legend(
             fontsize=7, frameon=False, loc="upper right", bbox_to_anchor=(1, -0.12), ncols=5

@@ -1,9 +1,9 @@
-"""The best policy that sees only part of the state, by a branch and bound that certifies it.
+"""The best policy of a partial observation, found and certified by branch and bound.
 
-A deterministic policy maps what it sees at each time to a decision. Two situations that look alike
-get the same decision, which makes this a problem of a different kind from dynamic programming. The
-search goes forward in time with the exact law of (state, queue, delay); what remains is bounded
-from above by the optimum that sees everything.
+A deterministic policy maps its observation at each time to a decision. Situations with the same
+observation share a decision, so dynamic programming does not apply. The search goes forward in time
+with the exact distribution of (state, queue, delay). It bounds the remaining return from above by
+the optimum of a policy that observes everything.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from delayzero.tabular.mdp import SEDMDP, ProblemSizeError
 from delayzero.tabular.solve import TOLERANCE, Solution, solve_augmented
 
 Situation = tuple[int, int, tuple[int, ...]]
-"""State, number of the queue, and the delays: all so far where the view keeps them, else z_t."""
+"""State, queue number and delays: z_0 .. z_t if the view keeps them, otherwise z_t alone."""
 MAX_NODES = 5_000_000
 
 
 @dataclass(frozen=True)
 class View:
-    """What a policy sees, besides the time.
+    """What a policy observes besides the time.
 
     Attributes:
-        see: What it sees of a situation.
-        keeps_delays: Whether it sees delays before the present one.
+        see: Maps a situation to the observation.
+        keeps_delays: Whether the observation includes earlier delays.
     """
 
     see: Callable[[Situation], Hashable]
@@ -36,17 +36,17 @@ class View:
 
 
 def state_and_delay(problem: SEDMDP) -> View:
-    """The policy sees (t, s, z_t)."""
+    """A policy of (t, s, z_t)."""
     return View(lambda situation: (situation[0], situation[2][-1]))
 
 
 def state_and_delays(problem: SEDMDP) -> View:
-    """The policy sees (t, s, z_0 .. z_t)."""
+    """A policy of (t, s, z_0 .. z_t)."""
     return View(lambda situation: (situation[0], situation[2]), keeps_delays=True)
 
 
 def predicted_and_delay(problem: SEDMDP) -> View:
-    """The policy sees (t, the most likely state that its decision meets, z_t)."""
+    """A policy of (t, the most likely state in which its decision executes, z_t)."""
     predicted = predicted_states(problem).tolist()
 
     def see(situation: Situation) -> Hashable:
@@ -61,9 +61,9 @@ class Best:
     """The best policy of a class.
 
     Attributes:
-        value: Its expected return; no policy of the class has more (to 1e-12 in floats).
-        policy: The decision for each (time, what is seen).
-        nodes: How many decision points the search looked at.
+        value: Its expected return, the largest in the class (to 1e-12 in floats).
+        policy: The decision for each (time, observation).
+        nodes: The number of decision points searched.
     """
 
     value: Any = None
@@ -74,26 +74,28 @@ class Best:
 def solve_restricted(
     problem: SEDMDP, view: Callable[[SEDMDP], View], max_nodes: int = MAX_NODES
 ) -> Best:
-    """The best deterministic policy of the time and of what a view shows it.
+    """The best deterministic policy of the time and of a view's observation.
 
-    Randomised policies of the class have no more: the return is affine in each decision.
+    No randomised policy of the class does better: the return is affine in each decision.
 
     Args:
         problem: A SED-MDP with a horizon.
-        view: What the policy sees, such as :func:`state_and_delay`.
-        max_nodes: After so many decision points the search gives up.
+        view: What the policy observes, such as :func:`state_and_delay`.
+        max_nodes: The largest number of decision points to search.
 
     Raises:
-        ProblemSizeError: No horizon, or the search gave up; nothing is returned then, since it
-            would not be certified.
+        ProblemSizeError: The problem has no horizon, or the search reached ``max_nodes``. A result
+            of an unfinished search would not be certified, so there is none.
     """
     if problem.mdp.horizon is None:
-        raise ProblemSizeError("restricted policies are searched over a horizon: give one")
-    seen = view(problem)
-    kept = problem.mdp.horizon if seen.keeps_delays else 1
+        raise ProblemSizeError(
+            "the search for a restricted policy needs a horizon; set MDP.horizon"
+        )
+    observed = view(problem)
+    kept = problem.mdp.horizon if observed.keeps_delays else 1
     situations = problem.mdp.states * problem.queues * (problem.max_delay + 1) ** kept
     problem.check_size("the situations of the search", situations)
-    return _Search(problem, seen, max_nodes).run()
+    return _Search(problem, observed, max_nodes).run()
 
 
 class _Search:
@@ -119,7 +121,7 @@ class _Search:
         return self.best
 
     def descend(self, time: int, law: dict[Situation, Any], earned: Any) -> None:
-        """Search the decisions from a time on, given the law of situations that led there."""
+        """Search the decisions from a time on, given the distribution of situations then."""
         if time == self.horizon:
             if self.best.value is None or earned > self.best.value:
                 self.best.value, self.best.policy = earned, dict(self.policy)
@@ -128,7 +130,7 @@ class _Search:
         for situation in law:
             cells[self.see(situation)].append(situation)
         scores = {cell: self.scores(time, law, members) for cell, members in cells.items()}
-        # Cells where the choice matters most come first, so that bad ones are cut off early.
+        # Cells where the decision matters most come first, so that bad decisions are pruned early.
         order = sorted(cells, key=lambda cell: max(scores[cell]) - min(scores[cell]), reverse=True)
         rest = [0] * (len(order) + 1)
         for place in range(len(order) - 1, -1, -1):
@@ -143,7 +145,7 @@ class _Search:
                 del self.policy[time, cell]
 
     def scores(self, time: int, law: dict[Situation, Any], members: list[Situation]) -> list[Any]:
-        """For each decision in a cell: what it is worth if all is seen afterwards."""
+        """The value of each decision in a cell if the policy observes everything afterwards."""
         q = self.optimum.q[time]
         totals: list[Any] = [0] * self.problem.mdp.actions
         for situation in members:
@@ -152,7 +154,7 @@ class _Search:
             for decision in range(len(totals)):
                 totals[decision] = totals[decision] + law[situation] * values[decision]
         if all(time + delays[-1] >= self.horizon for _, _, delays in members):
-            return totals[:1]  # it would run after the end: any decision will do
+            return totals[:1]  # the decision would execute after the end: all are equal
         return totals
 
     def choices(
@@ -164,14 +166,14 @@ class _Search:
         earned: Any,
         weight: Any,
     ) -> Iterator[tuple[int, ...]]:
-        """The joint decisions that may still beat the best so far, promising ones first."""
+        """The joint decisions that may beat the best so far, most promising first."""
 
         def extend(place: int, chosen: tuple[int, ...], total: Any) -> Iterator[tuple[int, ...]]:
             self.best.nodes += 1
             if self.best.nodes > self.max_nodes:
                 raise ProblemSizeError(
                     f"the search was not finished after {self.max_nodes:,} decision points; "
-                    "the limit is max_nodes"
+                    "raise max_nodes or take a smaller problem"
                 )
             if place == len(order):
                 yield chosen
@@ -188,7 +190,7 @@ class _Search:
     def step(
         self, law: dict[Situation, Any], decisions: dict[Hashable, int], weight: Any
     ) -> tuple[Any, dict[Situation, Any]]:
-        """One step with given decisions: the expected reward, and the law of what follows."""
+        """Take a step: the expected reward, and the distribution of the next situation."""
         mdp, kernel = self.problem.mdp, self.problem.delays.kernel
         reward: Any = 0
         following: dict[Situation, Any] = defaultdict(int)

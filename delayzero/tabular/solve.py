@@ -1,4 +1,4 @@
-"""Exact solutions by dynamic programming: undelayed, and augmented by queue and delay."""
+"""Dynamic programming for the undelayed MDP and for the MDP augmented by queue and delay."""
 
 from __future__ import annotations
 
@@ -21,35 +21,35 @@ TOLERANCE = 1e-12
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """Optimal (or a policy's) action values, by time.
+    """Action values of the optimum or of a policy.
 
     Attributes:
-        q: Action values: one array for each time of a finite horizon; just one, for all times, of
-            an endless problem. The last axis is the action.
-        value: The expected return from the beginning.
+        q: Action values, with actions on the last axis. One array per time step, or a single
+            array for all times if the horizon is infinite.
+        value: The expected return from the start.
     """
 
     q: list[Array]
     value: Any
 
     def at(self, time: int) -> Array:
-        """The action values at a time; after the horizon, those of its last step."""
+        """The action values at a time; after the horizon, those of the last step."""
         return self.q[min(time, len(self.q) - 1)]
 
     def greedy(self, time: int) -> Array:
-        """The best action at a time; of several, the first."""
+        """The best action at a time; ties go to the first."""
         return best(self.at(time))
 
 
 def best(q: Array) -> Array:
-    """The first of the best actions along the last axis; floats count as equal to 1e-12."""
+    """The index of the maximum on the last axis; ties, to 1e-12 for floats, go to the first."""
     top = q.max(axis=-1, keepdims=True)
     ties = q >= top - TOLERANCE if q.dtype != object else q == top
     return np.asarray(ties.argmax(axis=-1))
 
 
 def solve_undelayed(mdp: MDP) -> Solution:
-    """Q* of the undelayed problem, ``[S, A]`` at each time."""
+    """Solve the undelayed problem; action values are ``[S, A]`` at each time."""
 
     def backup(values: Array) -> Array:
         return np.asarray(mdp.rewards + mdp.discount * np.dot(mdp.transitions, values))
@@ -59,7 +59,14 @@ def solve_undelayed(mdp: MDP) -> Solution:
 
 
 def solve_augmented(problem: SEDMDP) -> Solution:
-    """The optimum over all policies: of (state, queue, delay), ``[S, A^M, M + 1, A]``."""
+    """Solve the augmented problem, whose states are (state, queue, delay).
+
+    Its value is the optimum over all policies. Action values are ``[S, A^M, M + 1, A]`` at each
+    time.
+
+    Raises:
+        ProblemSizeError: The problem is too large, or has Fractions and no horizon.
+    """
     return _augmented(problem, lambda time, q: q.max(axis=-1))
 
 
@@ -68,17 +75,20 @@ def evaluate(problem: SEDMDP, policy: Any) -> Any:
 
     Args:
         problem: The SED-MDP.
-        policy: A function of the time that returns decisions ``[S, A^M, M + 1]`` (whole numbers),
-            or distributions over them ``[S, A^M, M + 1, A]``. In an endless problem it is asked
-            once, for time 0, and followed for ever.
+        policy: Maps a time to decisions ``[S, A^M, M + 1]`` (whole numbers) or distributions over
+            them ``[S, A^M, M + 1, A]``. If the horizon is infinite, its table for time 0 applies
+            at all times.
+
+    Raises:
+        ProblemSizeError: The problem is too large, or the policy's table has the wrong shape.
     """
 
     def follow(time: int, q: Array) -> Array:
         table = np.asarray(policy(time))
         if table.shape not in (q.shape, q.shape[:-1]):
             raise ProblemSizeError(
-                f"the policy gives a table of shape {table.shape} at time {time}; decisions are "
-                f"{q.shape[:-1]}, distributions {q.shape}"
+                f"the policy gives a table of shape {table.shape} at time {time}; decisions "
+                f"should have {q.shape[:-1]}, distributions {q.shape}"
             )
         if table.ndim == q.ndim:
             check_distributions("the policy", table)
@@ -104,17 +114,18 @@ def _augmented(problem: SEDMDP, choose: Any) -> Solution:
 
 
 def action_values(problem: SEDMDP, following: Array) -> Array:
-    """The value of each decision, ``[S, A^M, M + 1, A]``, from that of what follows.
+    """The value of each decision, ``[S, A^M, M + 1, A]``.
 
     Args:
         problem: The SED-MDP.
-        following: The value of the next state and queue, by the present delay: ``[S, A^M, M + 1]``.
+        following: The value of the next state and queue, given the current delay,
+            ``[S, A^M, M + 1]``.
     """
     mdp = problem.mdp
     executed, left = problem.moves
     q = np.empty((*following.shape, mdp.actions), dtype=following.dtype)
     for delay in range(problem.max_delay + 1):
-        # [S, A, A^M]: the value of executing x and being left with a queue.
+        # [S, A, A^M]: the value of executing an action and keeping a queue.
         after = mdp.rewards[:, :, None] + mdp.discount * np.tensordot(
             mdp.transitions, following[:, :, delay], axes=(2, 0)
         )
@@ -123,7 +134,7 @@ def action_values(problem: SEDMDP, following: Array) -> Array:
 
 
 def _iterate(mdp: MDP, backup: Any, choose: Any, values: Array) -> list[Array]:
-    """Backward over the horizon, or until the values of an endless problem stand still."""
+    """Iterate backward over the horizon or, without one, until the values converge."""
     tables: list[Array] = []
     if mdp.horizon is not None:
         for time in range(mdp.horizon - 1, -1, -1):
@@ -131,7 +142,9 @@ def _iterate(mdp: MDP, backup: Any, choose: Any, values: Array) -> list[Array]:
             values = choose(time, tables[-1])
         return tables[::-1]
     if is_exact(mdp.transitions):
-        raise ProblemSizeError("an endless problem is solved in floats; fractions need a horizon")
+        raise ProblemSizeError(
+            "without a horizon the problem is solved in floats; fractions need a horizon"
+        )
     while True:
         table = backup(values)
         new = choose(0, table)

@@ -1,4 +1,4 @@
-"""What each way of acting loses, over random problems."""
+"""The loss of each way of acting, averaged over random problems."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ OPTIMUM = "optimum (state, queue, delay)"
 
 @dataclass(frozen=True)
 class Loss:
-    """What a way of acting loses in one family of problems under one law.
+    """The loss of a way of acting in one family of problems under one delay law.
 
     Attributes:
         family: The family of MDPs.
         law: The delay law.
         way: The way of acting.
-        mean: The mean, over problems, of the share of (V_optimum - V_random) that it loses.
-        error: The standard error of that mean.
-        problems: How many problems.
+        mean: The mean over problems of (V_optimum - V) / (V_optimum - V_random).
+        error: The standard error of the mean.
+        problems: The number of problems.
     """
 
     family: str
@@ -46,16 +46,16 @@ def sweep(
     seed: int = 0,
     advance: Callable[[int], None] = lambda units: None,
 ) -> list[Loss]:
-    """Losses of every way of acting in every family under every law.
+    """The loss of every way of acting in every family under every delay law.
 
     Args:
-        families: Families of MDPs (``FAMILIES``).
-        laws: Texts of finite delay laws.
-        states: S of each problem.
-        actions: A of each problem.
-        horizon: Steps of an episode.
-        problems: Random problems of each family; the same ones under each law.
-        seed: Of the first problem; the others follow.
+        families: Names from ``FAMILIES``.
+        laws: Delay laws, such as ``"walk:3"``.
+        states: Number of states, S.
+        actions: Number of actions, A.
+        horizon: Steps per episode.
+        problems: Random problems per family. All laws share them.
+        seed: The seed of the first problem; the next ones count up from it.
         advance: Called with 1 after each problem.
     """
     losses = []

@@ -1,8 +1,9 @@
-"""``delayzero theory``: the paper's statements, computed."""
+"""``delayzero theory``: the paper's theorems checked on small problems."""
 
 from __future__ import annotations
 
 import csv
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
@@ -11,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from delayzero.arguments import Parser, whole
+from delayzero.arguments import Parser, UsageError, whole
 from delayzero.extras import MissingExtraError
 from delayzero.progress import progress
 from delayzero.tabular.examples import (
@@ -43,7 +44,7 @@ from delayzero.tabular.sweep import Loss, sweep
 Advance = Callable[[int], None]
 
 SIZES = ((2, 1, 4), (2, 1, 5), (2, 2, 3), (2, 2, 4), (3, 1, 4), (3, 2, 3))
-"""States, largest delay and steps of the random problems for theorem 1."""
+"""(S, M, t) of the random problems for theorem 1."""
 SWEEP_LAWS = ("constant:3", "walk:3", "uniform:0-3")
 SLIPS = (Fraction(0), Fraction(1, 10), Fraction(1, 4), Fraction(2, 5), Fraction(1, 2))
 VIEWS: dict[str, Callable[[SEDMDP], View]] = {
@@ -55,16 +56,16 @@ VIEWS: dict[str, Callable[[SEDMDP], View]] = {
 
 @dataclass(frozen=True)
 class PathCheck:
-    """Theorem 1 on one random problem: distances in total variation between law and formula.
+    """Theorem 1 on a random problem: total variation between formula and process.
 
     Attributes:
         states: S.
         max_delay: M.
         steps: t.
         law: The delay law.
-        resample: The paper's product against the process that draws anew at each executed step.
-        copy: The paper's product against the process that repeats the decision made.
-        corrected: The corrected product against the latter.
+        resample: The paper's product and the process that draws an action at each executed step.
+        copy: The paper's product and the process that repeats a decision.
+        corrected: The corrected product and the process that repeats a decision.
     """
 
     states: int
@@ -78,15 +79,15 @@ class PathCheck:
 
 @dataclass(frozen=True)
 class Sufficiency:
-    """How often the best policy of a view loses something, over random deterministic MDPs.
+    """How often the best policy of a view is suboptimal, over random deterministic MDPs.
 
     Attributes:
         law: The delay law.
-        start: ``"fixed"`` or ``"random"`` first state.
-        view: What the policy sees.
-        problems: How many problems.
-        short: In how many of them the optimum over all histories is strictly better.
-        largest_gap: The largest difference, in Fractions.
+        start: The initial state: ``"fixed"`` or ``"random"``.
+        view: What the policy observes.
+        problems: The number of problems.
+        short: The number of problems where the optimum over all histories is strictly better.
+        largest_gap: The largest difference in return.
     """
 
     law: str
@@ -98,21 +99,21 @@ class Sufficiency:
 
 
 class RandomPolicy:
-    """A randomised policy of the whole history, drawn when first asked."""
+    """A randomised policy of the whole history, drawn on demand."""
 
     def __init__(self, rng: np.random.Generator, actions: int) -> None:
         self._rng, self._actions = rng, actions
         self._rules: dict[History, list[float]] = {}
 
     def __call__(self, history: History, decided: tuple[int, ...]) -> list[float]:
-        """The law of the decision after a history."""
+        """The distribution of the decision after a history."""
         if history not in self._rules:
             self._rules[history] = self._rng.dirichlet(np.ones(self._actions)).tolist()
         return self._rules[history]
 
 
 def check_theorem_1(states: int, max_delay: int, steps: int, law: str, seed: int) -> PathCheck:
-    """The distances of one random problem with a random policy and default queue."""
+    """Check theorem 1 on a random problem with a random policy and a random default queue."""
     rng = np.random.default_rng(seed)
     transitions = rng.dirichlet(np.ones(states), (states, 2))
     mdp = MDP(transitions, np.zeros((states, 2)), rng.dirichlet(np.ones(states)), steps)
@@ -131,7 +132,7 @@ def check_theorem_1(states: int, max_delay: int, steps: int, law: str, seed: int
 
 
 def theorem_1(seed: int, advance: Advance) -> list[PathCheck]:
-    """Theorem 1 on random problems of all sizes under constant, iid and walking delays."""
+    """Check theorem 1 on random problems under constant, uniform and walk delays."""
     checks = []
     for states, max_delay, steps in SIZES:
         for law in (f"constant:{max_delay}", f"uniform:0-{max_delay}", f"walk:{max_delay}"):
@@ -141,7 +142,7 @@ def theorem_1(seed: int, advance: Advance) -> list[PathCheck]:
 
 
 def sufficiency(problems: int, seed: int, advance: Advance) -> list[Sufficiency]:
-    """What a policy has to see to lose nothing, on random deterministic MDPs, exactly."""
+    """Compare the best policy of each view with the optimum, on random deterministic MDPs."""
     rows = []
     for law, horizon in (("constant:2", 5), ("walk:1", 5), ("uniform:0-2", 4)):
         for start in ("fixed", "random"):
@@ -162,8 +163,8 @@ def sufficiency(problems: int, seed: int, advance: Advance) -> list[Sufficiency]
 
 
 def example_text() -> str:
-    """The worked example."""
-    lines = [f"  delays of decisions 0 .. 4: {', '.join(map(str, EXAMPLE_DELAYS))};  M = 5"]
+    """The worked example as text."""
+    lines = [f"  delays of decisions 0 to 4: {', '.join(map(str, EXAMPLE_DELAYS))};  M = 5"]
     for delay, queue in worked_example().items():
         names = ", ".join(f"a{time}" for time in queue)
         lines.append(f"  z_5 = {delay}: pending [{names}]")
@@ -171,7 +172,7 @@ def example_text() -> str:
 
 
 def theorem_1_text(checks: Sequence[PathCheck]) -> str:
-    """The distances, aligned."""
+    """The distances as a table."""
     lines = ["  S  M  t  law          resample    copy     copy, corrected"]
     for c in checks:
         lines.append(
@@ -182,7 +183,7 @@ def theorem_1_text(checks: Sequence[PathCheck]) -> str:
 
 
 def theorem_2_rows() -> list[dict[str, Any]]:
-    """The noisy XOR for several slips: the optimum, the best Markov policy, the paper's pi'."""
+    """Noisy XOR: the optimum, the best Markov value, and the values of pi and pi', by slip."""
     rows = []
     for slip in SLIPS:
         problem = noisy_xor(slip, 4)
@@ -201,12 +202,13 @@ def theorem_2_rows() -> list[dict[str, Any]]:
 
 
 def theorem_2_text(rows: Sequence[dict[str, Any]]) -> str:
-    """The counterexample, with the policies that attain the values."""
+    """The counterexample as a table, with the optimal policies."""
     problem = noisy_xor(Fraction(1, 4), 4)
     markov = solve_restricted(problem, state_and_delay)
     optimum = solve_augmented(problem)
     lines = [
-        "  Two states and actions, delay always 1, T = 4: s' = s xor a but for slips; r = s xor a.",
+        "  Two states, two actions, constant delay 1, four steps. r = s xor a; s' = s xor a, but",
+        "  the other state with probability slip. Columns 2 and 3: best return of each class.",
         "  slip   all histories   Markov (t, s, z)   gap     a policy pi   its Markov pi'",
     ]
     for row in rows:
@@ -216,89 +218,125 @@ def theorem_2_text(rows: Sequence[dict[str, Any]]) -> str:
             f"{row['v_policy']!s:<12}  {row['v_markovised']!s}"
         )
     lines.append(
-        "  At slip 1/4, an optimal policy of (state, pending action) and the best Markov one:"
+        "  Slip 1/4: an optimal policy (state, pending action)->decision; the best Markov policy:"
     )
-    for time in range(3):  # the last decision runs after the end
+    for time in range(3):  # the last decision executes after the end
         augmented = ", ".join(
             f"({state},{queue})->{optimum.greedy(time)[state, queue, 1]}"
             for state in range(2)
             for queue in range(2)
         )
         states = ", ".join(
-            f"{seen[0]}->{decision}"  # type: ignore[index]
-            for (when, seen), decision in sorted(markov.policy.items(), key=str)
+            f"{observed[0]}->{decision}"  # type: ignore[index]
+            for (when, observed), decision in sorted(markov.policy.items(), key=str)
             if when == time
         )
         lines.append(f"    t = {time}: {augmented};  Markov: {states}")
     lines.append(
-        "  pi decides against the most likely next state; pi' is what the proof builds from it."
+        "  pi decides against the most likely next state; pi' is the proof's construction from pi."
     )
     return "\n".join(lines)
 
 
 def sufficiency_text(rows: Sequence[Sufficiency]) -> str:
-    """What suffices, aligned."""
-    lines = ["  delays       first state   the policy sees       loses in   largest gap"]
+    """The sufficiency of each view as a table."""
+    lines = ["  delays       first state   policy of            suboptimal in   largest gap"]
     for row in rows:
         lines.append(
-            f"  {row.law:<11}  {row.start:<12}  {row.view:<20}  "
-            f"{row.short:>2} of {row.problems:<3}  {row.largest_gap!s}"
+            f"  {row.law:<11}  {row.start:<12}  {row.view:<19}  "
+            f"{f'{row.short} of {row.problems}':<14}  {row.largest_gap!s}"
         )
     return "\n".join(lines)
 
 
 def losses_text(losses: Sequence[Loss]) -> str:
-    """The losses in percent, a column for each family."""
+    """The losses in percent as a table with a column per family."""
     families = list(dict.fromkeys(loss.family for loss in losses))
     lines = ["  " + f"{'delays':<12} {'way of acting':<31}" + "".join(f"{f:>15}" for f in families)]
     for law in dict.fromkeys(loss.law for loss in losses):
         for way in dict.fromkeys(loss.way for loss in losses):
             cells = []
             for family in families:
-                found = [x for x in losses if (x.family, x.law, x.way) == (family, law, way)]
+                cell = [x for x in losses if (x.family, x.law, x.way) == (family, law, way)]
                 cells.append(
-                    f"{100 * found[0].mean:.1f} ± {100 * found[0].error:.1f}" if found else ""
+                    f"{100 * cell[0].mean:.1f} ± {100 * cell[0].error:.1f}" if cell else ""
                 )
             lines.append("  " + f"{law:<12} {way:<31}" + "".join(f"{cell:>15}" for cell in cells))
     return "\n".join(lines)
 
 
 def main(arguments: Sequence[str]) -> int:
-    """The verb ``theory``."""
-    parser = Parser(
-        prog="delayzero theory", description="The paper's statements, computed exactly."
-    )
-    parser.add_argument("--save", metavar="DIR", help="also write tables (CSV) and a figure there")
-    parser.add_argument(
-        "--problems", metavar="N", type=whole(2), default=12, help="random problems"
-    )
-    parser.add_argument("--seed", metavar="S", type=whole(0), default=0, help="of the problems")
-    options = parser.parse_args(arguments)
+    """Run ``delayzero theory``."""
+    options = _parser().parse_args(arguments)
     count, seed = options.problems, options.seed
+    folder = None if options.save is None else _writable(Path(options.save))
     units = 3 * len(SIZES) + 6 * count + len(FAMILIES) * len(SWEEP_LAWS) * count
     with progress("theory", units) as advance:
         checks = theorem_1(seed, advance)
         suffices = sufficiency(count, seed, advance)
         losses = sweep(FAMILIES, SWEEP_LAWS, problems=count, seed=seed, advance=advance)
     rows = theorem_2_rows()
-    sections = {
-        "The worked example (section 4.1): the pending queue at t = 5": example_text(),
-        "Theorem 1: total variation between the product formula and the process": theorem_1_text(
-            checks
-        ),
-        "Theorem 2: a counterexample": theorem_2_text(rows),
-        f"What is enough to see, on {count} random deterministic MDPs (exact)": sufficiency_text(
-            suffices
-        ),
-        "What each way of acting loses, in % of (optimum - random), mean ± standard error": (
-            losses_text(losses)
-        ),
-    }
-    for title, text in sections.items():
+    titles = (
+        "Worked example (section 4.1): the pending queue at t = 5",
+        "Theorem 1: total variation distance between the product formula and the process",
+        "Theorem 2: a counterexample",
+        f"What a policy must observe, on {count} random deterministic MDPs (exact)",
+        "Loss of each way of acting, in % of (optimum - random): mean ± standard error",
+    )
+    texts = (
+        example_text(),
+        theorem_1_text(checks),
+        theorem_2_text(rows),
+        sufficiency_text(suffices),
+        losses_text(losses),
+    )
+    for title, text in zip(titles, texts, strict=True):
         print(f"{title}\n{text}\n")
-    if options.save is not None:
-        _save(Path(options.save), checks, rows, suffices, losses)
+    if folder is not None:
+        _save(folder, checks, rows, suffices, losses)
     return 0
+
+
+def _parser() -> Parser:
+    parser = Parser(
+        prog="delayzero theory",
+        description="Check the paper's theorems on small problems, exactly. See docs/theory.md.",
+    )
+    parser.add_argument(
+        "--save", metavar="DIR", help="also write the tables (CSV) and a figure to this folder"
+    )
+    parser.add_argument(
+        "--problems",
+        metavar="N",
+        type=whole(2),
+        default=12,
+        help="random problems per case (default: 12)",
+    )
+    parser.add_argument(
+        "--seed",
+        metavar="S",
+        type=whole(0),
+        default=0,
+        help="seed of the random problems (default: 0)",
+    )
+    return parser
+
+
+def _writable(folder: Path) -> Path:
+    """Create the folder if necessary and check that files can be written to it.
+
+    Raises:
+        UsageError: They cannot.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(
+            f"cannot create the folder '{folder}' ({error.strerror}); name another with --save"
+        ) from None
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise UsageError(f"cannot write to the folder '{folder}'; name another with --save")
+    return folder
 
 
 def _save(
@@ -308,7 +346,6 @@ def _save(
     suffices: Sequence[Sufficiency],
     losses: Sequence[Loss],
 ) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
     tables: dict[str, list[dict[str, Any]]] = {
         "theorem_1.csv": [asdict(check) for check in checks],
         "theorem_2.csv": list(rows),
@@ -327,5 +364,5 @@ def _save(
         theory_picture(checks, losses).savefig(folder / "theory.png")
         saved.append("theory.png")
     except MissingExtraError as error:
-        print(f"No figure: {error}")
+        print(f"no figure: {error}")
     print(f"saved in {folder}: {', '.join(saved)}")

@@ -34,7 +34,9 @@ def test_rational_problems_equal_the_floats(family):
 
 
 def test_wrong_families():
-    with pytest.raises(ValueError, match="'dens' is no family"):
+    with pytest.raises(
+        ValueError, match="unknown family of MDPs 'dens'; choose from deterministic"
+    ):
         random_mdp("dens", 2, 2, 2, 0)
     with pytest.raises(ValueError, match="not rational"):
         random_mdp("dense", 2, 2, 2, 0, rational=True)

@@ -1,4 +1,3 @@
-import time
 from fractions import Fraction as F
 
 import numpy as np
@@ -60,8 +59,8 @@ def test_exact_mdp_is_the_same_problem_in_fractions():
         ({"initial": np.array([np.nan, 1.0])}, "initial distribution.*sum to 1"),
         ({"transitions": np.full((2, 3, 2), 0.4)}, "transitions.*sum to 1"),
         ({"horizon": 0}, "at least 1, not 0"),
-        ({"horizon": None}, "discount below 1"),
-        ({"horizon": None, "discount": -0.5}, "discount"),
+        ({"horizon": None}, "at least 0 and below 1, not 1"),
+        ({"horizon": None, "discount": -0.5}, r"below 1, not -0\.5"),
     ],
 )
 def test_inconsistent_mdps_are_refused(changes, message):
@@ -176,7 +175,9 @@ def test_law_with_rounded_probabilities_becomes_a_distribution():
     ],
 )
 def test_laws_that_are_no_finite_markov_process_are_refused(text):
-    with pytest.raises(DelayError, match=r"no finite Markov process.*valid: constant, uniform"):
+    with pytest.raises(
+        DelayError, match=r"not a finite Markov process; choose from constant, uniform"
+    ):
         DelayProcess.from_law(text)
 
 
@@ -191,7 +192,7 @@ def test_default_queue_is_one_action_or_m_of_them():
     assert SEDMDP.make(mdp, "walk:3", 2).default == (2, 2, 2)
     assert SEDMDP.make(mdp, "walk:3", [0, 1, 2]).default == (0, 1, 2)
     assert SEDMDP.make(mdp, "constant:0").default == ()
-    with pytest.raises(ProblemSizeError, match="2 actions for M = 3"):
+    with pytest.raises(ProblemSizeError, match="has 2 actions; it should have M = 3"):
         SEDMDP.make(mdp, "walk:3", [0, 1])
     for wrong in ([0, 1, 3], [-1, 0, 0]):
         with pytest.raises(ProblemSizeError, match="unknown action"):
@@ -257,13 +258,11 @@ def large_problem():
         lambda problem: paths.path_law(problem, lambda history, decided: [1] * 10, 30),
     ],
 )
-def test_problems_that_are_too_large_are_refused_at_once(solver):
+def test_problems_that_are_too_large_are_refused(solver):
     problem = large_problem()
-    begin = time.perf_counter()
     message = rf"would have [\d,]+ numbers \(2 states, 10 actions, M = 25\); the limit is {LIMIT:,}"
     with pytest.raises(ProblemSizeError, match=message):
         solver(problem)
-    assert time.perf_counter() - begin < 1
 
 
 def test_size_that_is_refused_is_named():

@@ -46,6 +46,20 @@ def test_command_prints_and_saves(small, tmp_path, capsys):
     }
 
 
+def test_a_folder_that_cannot_be_written_is_an_error_before_the_work(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(theory, "theorem_1", lambda *_: pytest.fail("the work has begun"))
+    (tmp_path / "file").touch()
+    for place, reason in (("file", "File exists"), ("file/out", "Not a directory")):
+        assert main(["theory", "--save", str(tmp_path / place)]) == 2
+        error = (
+            f"cannot create the folder '{tmp_path / place}' ({reason}); name another with --save"
+        )
+        assert capsys.readouterr().err == f"delayzero: error: {error}\n"
+    monkeypatch.setattr(theory.os, "access", lambda *_: False)  # root may write anywhere
+    assert main(["theory", "--save", str(tmp_path)]) == 2
+    assert "cannot write to the folder" in capsys.readouterr().err
+
+
 def test_wrong_options(capsys):
     assert main(["theory", "--problems", "1"]) == 2
     assert "1 should be at least 2" in capsys.readouterr().err
