@@ -1,6 +1,8 @@
-"""The commands of the documentation are accepted, and name the folders that commands make."""
+"""The documentation: its commands are accepted, and its links lead somewhere."""
 
+import re
 import shlex
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,11 @@ from delayzero.evaluation.compare.run import check
 from delayzero.training import loop
 from delayzero.training.loop import Outcome
 
-PAGES = sorted((Path(__file__).parents[1] / "docs").glob("*.md"))
+ROOT = Path(__file__).parents[1]
+PAGES = sorted((ROOT / "docs").glob("*.md"))
+"""Pages whose commands must be accepted; those of docs/lab are of older versions."""
+LINKING_PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 
 
 def commands(verb):
@@ -40,7 +46,7 @@ def made(monkeypatch, tmp_path):
 
 def test_training_and_what_is_done_with_its_runs(made):
     typed = commands("train")
-    assert {page for page, _ in typed} >= {"agents.md", "efficientzero.md", "paper.md"}
+    assert {page for page, _ in typed} >= {"agents.md", "efficientzero.md", "paper.md", "runs.md"}
     for _, words in typed:
         assert main(words) == 0
     evaluated = [words[1] for _, words in commands("evaluate")]
@@ -57,3 +63,54 @@ def test_comparing(monkeypatch, tmp_path):
     assert len(plans) >= 3
     for plan in plans:
         check(plan)
+
+
+def prose(page):
+    """The text of a page without its fenced code."""
+    return re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+
+
+def anchors(page):
+    """The anchors of a page's headings, as GitHub names them."""
+    names, count = set(), Counter()
+    for heading in re.findall(r"^#+ (.*)$", prose(page), re.MULTILINE):
+        title = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).strip().lower()
+        name = re.sub(r"[^\w\- ]", "", title).replace(" ", "-")
+        names.add(f"{name}-{count[name]}" if count[name] else name)
+        count[name] += 1
+    return names
+
+
+def broken_links(page):
+    """The relative links of a page that lead to no file, or to no heading of one."""
+    broken = []
+    for link in LINK.findall(prose(page)):
+        if "://" in link or link.startswith("mailto:"):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        if not target.exists() or (anchor and anchor not in anchors(target)):
+            broken.append(link)
+    return broken
+
+
+@pytest.mark.parametrize("page", LINKING_PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_relative_links_lead_to_files_and_headings(page):
+    assert broken_links(page) == []
+
+
+def test_broken_links_are_found(tmp_path):
+    page, other = tmp_path / "page.md", tmp_path / "other.md"
+    other.write_text("# A `title`, really?\n\n## Twice\n\n## Twice\n")
+    good = ["other.md", "other.md#a-title-really", "other.md#twice-1", "#here", "https://a.org/#x"]
+    bad = ["missing.md", "other.md#a-title", "other.md#twice-2", "#there"]
+    page.write_text("# Here\n" + "\n".join(f"[x]({link})" for link in good + bad))
+    assert broken_links(page) == bad
+
+
+def test_every_lab_page_is_in_the_index():
+    lab = ROOT / "docs" / "lab"
+    index = (lab / "README.md").read_text()
+    pages = [page.name for page in lab.glob("*.md") if page.name != "README.md"]
+    assert pages
+    assert [name for name in pages if f"({name})" not in index] == []
