@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from delayzero.delays import Rule, parse
 from delayzero.delays.channel import delay_wrappers
 from delayzero.delays.episodes import take_rows
-from delayzero.delays.observation import Inbox
+from delayzero.delays.inbox import Inbox
 
 Mask = NDArray[np.bool_]
 

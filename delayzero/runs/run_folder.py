@@ -20,7 +20,7 @@ import jax
 from delayzero import __version__
 from delayzero.arguments import UsageError
 from delayzero.files import read_json, read_lines, write_json
-from delayzero.model.build import computed_in
+from delayzero.model.build import data_type
 from delayzero.runs.paths import RunPaths
 from delayzero.settings import SearchingConfig, TrainConfig
 from delayzero.settings.stored import from_json
@@ -102,7 +102,7 @@ class RunFolder(RunPaths):
         start = {
             "time": datetime.now(UTC).isoformat(timespec="seconds"),
             "command": shlex.join(command),
-            "dtype": _data_type(self.as_begun(config)),
+            "dtype": data_type(self.as_begun(config)),
             "versions": versions(),
         }
         with self.starts.open("a") as lines:
@@ -171,11 +171,6 @@ def changed_settings(before: TrainConfig, now: TrainConfig) -> list[str]:
         for name, value in new.items()
         if old.get(name) != value and name not in FREE_FIELDS
     ]
-
-
-def _data_type(config: TrainConfig) -> str:
-    """The data type of the run's networks."""
-    return computed_in(config.model) if isinstance(config, SearchingConfig) else "float32"
 
 
 def versions() -> dict[str, Any]:
