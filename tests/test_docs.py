@@ -7,11 +7,15 @@ from pathlib import Path
 
 import pytest
 
+import delayzero
+import delayzero.api
 from delayzero.cli import main
 from delayzero.evaluation.compare import cli as compare_cli
 from delayzero.evaluation.compare.run import check
 from delayzero.training import loop
 from delayzero.training.loop import Outcome
+
+from .training.small import TINY
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted((ROOT / "docs").glob("*.md"))
@@ -35,7 +39,7 @@ def made(monkeypatch, tmp_path):
     """The folders of the runs that would have been made."""
     folders = []
 
-    def train(config, command):
+    def train(config, command, callbacks=None):
         folders.append(config.run_folder)
         return Outcome(True, tmp_path)
 
@@ -63,6 +67,32 @@ def test_comparing(monkeypatch, tmp_path):
     assert len(plans) >= 3
     for plan in plans:
         check(plan)
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "docs/api.md",
+        pytest.param("docs/custom_environments.md", marks=pytest.mark.slow),
+        pytest.param("README.md", marks=pytest.mark.slow),
+    ],
+)
+def test_examples_in_python_run(page, monkeypatch, tmp_path):
+    """As they stand, one after the other; training is cut short."""
+    monkeypatch.chdir(tmp_path)
+    train, runs = delayzero.api.train, []
+
+    def short(*presets, **settings):
+        small = {"interactions": 150, "final_max_steps": 20, "prediction_rows": 0, "model": TINY}
+        runs.append(train(*presets, "debug", **{**small, **settings, "label": None}))
+        return runs[-1]
+
+    monkeypatch.setattr(delayzero.api, "train", short)
+    names = {"__name__": "example"}
+    for block in re.findall(r"^```python\n(.*?)^```", (ROOT / page).read_text(), re.S | re.M):
+        exec(compile(block, page, "exec"), names)
+    assert runs
+    assert all(run.finished for run in runs)
 
 
 def prose(page):

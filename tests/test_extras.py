@@ -56,7 +56,7 @@ WITHOUT_JAX = "import sys; sys.modules['jax'] = None\nfrom delayzero.cli import 
 
 @pytest.mark.parametrize("command", ["train", "evaluate", "compare", "demo"])
 def test_without_jax_a_command_says_what_to_type(command):
-    code = WITHOUT_JAX + f"main(['{command}'])"
+    code = WITHOUT_JAX + f"main(['{command}', *(['cartpole'] if '{command}' == 'train' else [])])"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert told.stderr == (
         "delayzero: error: jax is not installed; type: pip install 'delayzero[train]'\n"

@@ -11,7 +11,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from delayzero.actions import ActionSpec
 from delayzero.agents import Observed, PlanningAgent
-from delayzero.delays import DelayedExecutionVector
+from delayzero.delays import RULES, DelayedExecutionVector, DelayedObservationVector
 from delayzero.planning import Planner
 from delayzero.playing import Player, delayed
 from delayzero.playing.audit import Audit, MisalignedError
@@ -136,11 +136,91 @@ def test_the_first_queue_follows_the_policy_along_its_own_way():
             assert row.queue.row(i) == planned
 
 
+@pytest.mark.parametrize("rule", RULES)
+def test_under_a_constant_delay_the_rule_does_not_matter(rule, undelayed):
+    met = decisions(played("constant:3", rule=rule))
+    assert len(met) > 100
+    assert all(action == undelayed[state] for action, state in met)
+
+
+@pytest.mark.parametrize("observation_law", ["constant:2", "walk:3", "uniform:0-3"])
+@pytest.mark.parametrize("law", ["constant:0", "walk:4"])
+def test_late_observations_are_rolled_to_the_state_that_the_action_meets(
+    law, observation_law, undelayed
+):
+    rows = played(law, observation_law=observation_law)
+    assert max(row.age.max() for row in rows) > 1
+    met = decisions(rows)
+    assert len(met) > 100
+    assert all(action == undelayed[state] for action, state in met)
+
+
+def test_late_observations_are_those_of_the_wrapper():
+    law, rows = "uniform:0-3", played("walk:2", observation_law="uniform:0-3", steps=50)
+    env = SyncVectorEnv([Tables] * ENVS, autoreset_mode=AutoresetMode.NEXT_STEP)
+    env = DelayedObservationVector(DelayedExecutionVector(env, "walk:2"), law)
+    _, info = env.reset(seed=3)
+    for row in rows:
+        np.testing.assert_array_equal(row.age, info["observation_age"])
+        for i in np.flatnonzero(row.first):
+            planned = np.broadcast_to(row.planned[i], (ENVS, 2))
+            env.env.set_initial_actions(planned, np.arange(ENVS) == i)
+        *_, info = env.step(row.decided)
+
+
+@pytest.mark.parametrize("first_queue", ["default", "random"])
+def test_the_first_queue_is_planned_unless_settings_say_otherwise(first_queue):
+    rows = played("constant:3", first_queue=first_queue, steps=200)
+    planned = np.concatenate([row.planned[row.first] for row in rows if row.first.any()])
+    assert len(planned) > 20
+    if first_queue == "default":
+        assert not planned.any()
+    else:
+        assert set(planned.ravel()) == set(range(ACTIONS))
+        assert len(np.unique(planned, axis=0)) > 10
+    check_all(rows)
+
+
+def check_all(rows, **settings):
+    """Audit rows from their beginning."""
+    audit = Audit(ENVS, **settings)
+    for row in rows:
+        audit.check(row)
+
+
 @pytest.mark.parametrize("law", [None, "constant:0", "constant:3", "walk:4", "uniform:0-4"])
 def test_the_audit_finds_nothing_wrong(law):
-    audit = Audit(ENVS)
-    for row in played(law):
-        audit.check(row)
+    check_all(played(law))
+
+
+@pytest.mark.parametrize("reveal", ["before", "after", "never"])
+@pytest.mark.parametrize("rule", RULES)
+def test_the_audit_knows_every_rule(rule, reveal):
+    settings = {"rule": rule, "reveal": reveal, "observation_law": "uniform:0-3"}
+    rows = played("uniform:0-4", rolls=reveal == "before", **settings)
+    check_all(rows, rule=rule, reveal=reveal)
+    delays = np.concatenate([row.delay for row in rows])
+    assert (delays == -1).all() if reveal == "never" else (delays.max() == 4)
+    wrong = 0
+    for t in range(20, 40):
+        executed, i = rows[t].executed.copy(), 1
+        executed[i] = (executed[i] + 1) % ACTIONS
+        try:
+            changed = [*rows[:t], rows[t]._replace(executed=executed)]
+            check_all(changed, rule=rule, reveal=reveal)
+        except MisalignedError:
+            wrong += 1
+        else:
+            assert rows[t].final[i]
+    assert wrong > 10
+
+
+def test_the_audit_tells_rules_apart():
+    for rule in RULES:
+        rows = played("uniform:0-4", rule=rule)
+        for other in set(RULES) - {rule}:
+            with pytest.raises(MisalignedError):
+                check_all(rows, rule=other)
 
 
 @pytest.mark.parametrize("field", ["executed", "decided", "delay", "decision_time", "queue"])

@@ -9,7 +9,7 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from delayzero.delays.vector import DelayedExecutionVector
-from delayzero.envs.make import UnsupportedEnvironment, check_supported, make_vector
+from delayzero.envs.make import UnsupportedEnvironment, check_supported, id_of_function, make_vector
 from delayzero.extras import MissingExtraError
 
 KINDS = {
@@ -244,3 +244,78 @@ def test_unsupported_autoreset():
     envs = SyncVectorEnv([lambda: gym.make("CartPole-v1")], autoreset_mode=AutoresetMode.SAME_STEP)
     with pytest.raises(UnsupportedEnvironment, match="not NEXT_STEP"):
         check_supported(envs)
+
+
+MODULE = """
+import gymnasium as gym
+from gymnasium.envs.classic_control import CartPoleEnv
+
+gym.register("Mine{number}-v0", CartPoleEnv, max_episode_steps=7)
+
+
+def make_mine():
+    return CartPoleEnv()
+
+
+def make_nothing():
+    return 3
+
+
+class Maker:
+    make = staticmethod(make_mine)
+"""
+
+
+@pytest.fixture
+def module(tmp_path, monkeypatch, request):
+    """A module in the current folder, which is not on Python's path."""
+    number = abs(hash(request.node.name)) % 10**6
+    name = f"my_module_{number}"
+    (tmp_path / f"{name}.py").write_text(MODULE.format(number=number))
+    (tmp_path / "broken.py").write_text("import no_such_package\n")
+    monkeypatch.chdir(tmp_path)
+    yield name, f"Mine{number}-v0"
+    gym.registry.pop(f"Mine{number}-v0", None)
+    sys.modules.pop(name, None)
+
+
+@pytest.mark.parametrize("what", ["registered", "make_mine", "Maker.make"])
+def test_environments_of_a_module_in_the_current_folder(what, module):
+    name, env_id = module
+    path = list(sys.path)
+    envs = make_vector(f"{name}:{env_id if what == 'registered' else what}", 2, training=True)
+    observations, _ = envs.reset(seed=0)
+    assert observations.shape == (2, 4)
+    check_supported(envs)
+    assert sys.path == path
+    cut = make_vector(f"{name}:make_mine", 1, training=True, max_steps=3)
+    cut.reset(seed=0)
+    assert [bool(cut.step(np.zeros(1, int))[3][0]) for _ in range(3)] == [False, False, True]
+
+
+def test_what_fails_inside_a_users_module_is_shown_as_it_is(module):
+    with pytest.raises(ModuleNotFoundError, match="No module named 'no_such_package'"):
+        make_vector("broken:Mine-v0", 1, training=True)
+
+
+def test_a_module_without_the_environment(module):
+    with pytest.raises(gym.error.UnregisteredEnv, match="registers no environment 'Other-v0'"):
+        make_vector(f"{module[0]}:Other-v0", 1, training=True)
+    with pytest.raises(UnsupportedEnvironment, match="returned int; it should return"):
+        make_vector(f"{module[0]}:make_nothing", 1, training=True)
+
+
+@pytest.mark.parametrize("env_id", [":", ":X-v0", "nomodule:", "..os:getcwd"])
+def test_half_an_id(env_id):
+    with pytest.raises(gym.error.UnregisteredEnv):
+        make_vector(env_id, 1, training=True)
+
+
+def test_functions_have_an_id_in_this_process():
+    def make():
+        return gym.make("CartPole-v1")
+
+    env_id = id_of_function(make)
+    assert make_vector(env_id, 2, training=True).num_envs == 2
+    with pytest.raises(gym.error.UnregisteredEnv, match="a function of a script or notebook"):
+        make_vector("__main__:make_my_env", 1, training=True)

@@ -15,7 +15,7 @@ def asked(monkeypatch, tmp_path):
     """The configurations that would have been trained."""
     seen = []
 
-    def train(config, command):
+    def train(config, command, callbacks=None):
         seen.append(config)
         return Outcome(True, tmp_path)
 
@@ -52,40 +52,45 @@ def fails(capsys, *words):
         (["cartpole", "--lerning-rate", "1"], "did you mean --learner.learning-rate?"),
         (["cartpole", "--batch_size=8"], "did you mean --learner.batch-size?"),
         (["cartpole", "-seed", "1"], "did you mean --seed?"),
-        (["cartpole", "--xyzzyxyzzy", "1"], "is no option; type: delayzero train --help"),
+        (
+            ["cartpole", "--xyzzyxyzzy", "1"],
+            "unknown setting --xyzzyxyzzy; type: delayzero train --help",
+        ),
         (
             ["cartpole", "--env", "X-v1", "debug", "--seed", "1"],
-            "presets stand first; type: delayzero train cartpole debug --env X-v1 --seed 1",
+            "presets come first; type: delayzero train cartpole debug --env X-v1 --seed 1",
         ),
         (["cartpole", "--seed", "1", "2"], "'2' belongs to no option"),
         (["cartpole", "--interactions", "500"], "nothing would be learned; type --interactions"),
         (["cartpole", "--learner.learning-rate", "nan"], "--learner.learning-rate is nan"),
         (
             ["cartpole", "--q.width=3"],
-            "'--q.width' is no setting of the agent 'dez', but of delayed-q; type: delayzero train "
-            "--agent dez --help",
+            "--q.width is not a setting of the agent 'dez' (it is one of delayed-q); type: "
+            "delayzero train --agent dez --help",
         ),
         (
             ["cartpole", "--agent", "delayed-q", "--learner.learning_rate", "7"],
-            "'--learner.learning_rate' is no setting of the agent 'delayed-q', but of dez,",
+            "--learner.learning_rate is not a setting of the agent 'delayed-q' (it is one of dez,",
         ),
         (
             ["cartpole", "--search.simulations", "9", "--agent", "random"],
-            "'--search.simulations' is no setting of the agent 'random', but of dez",
+            "--search.simulations is not a setting of the agent 'random' (it is one of dez",
         ),
         (
             ["cartpole", "--agent", "delayed-q", "--discount", "0.5"],
-            "'--discount' is no setting of the agent 'delayed-q'",
+            "--discount is not a setting of the agent 'delayed-q'",
         ),
         (
             ["cartpole", "--agent=random", "--update-ratio", "3"],
-            "'--update-ratio' is no setting of the agent 'random'",
+            "--update-ratio is not a setting of the agent 'random'",
         ),
         (
             ["cartpole", "--agent", "undelayed", "--delay", "walk:5"],
-            "'--delay' is no setting of the agent 'undelayed'",
+            "--delay is not a setting of the agent 'undelayed'",
         ),
-        (["cartpole", "--agent", "dezz"], "'dezz' is no agent; did you mean 'dez'?"),
+        (["cartpole", "--agent", "dezz"], "unknown agent 'dezz'; did you mean 'dez'?"),
+        (["cartpole", "--rule", "newest"], "--rule"),
+        (["cartpole", "--observation-delay", "wolk:3"], "did you mean 'walk'?"),
     ],
     ids=[
         *("option", "nested-option", "value", "preset", "second-preset", "nothing"),
@@ -93,6 +98,7 @@ def fails(capsys, *words):
         *("nested-name", "no-group", "one-dash", "far-from-all", "late-preset", "two-values"),
         *("nothing-learned", "nan", "q-of-dez", "learner-of-delayed-q", "search-of-random"),
         *("discount-of-delayed-q", "ratio-of-random", "delay-of-undelayed", "no-agent"),
+        *("no-rule", "no-law"),
     ],
 )
 def test_errors_say_what_to_type(words, message, asked, capsys):
@@ -115,15 +121,26 @@ def test_a_missing_package_is_one_line(package, verb, tmp_path):
 
 @pytest.mark.parametrize("words", [["--help"], ["-h"], ["cartpole", "debug", "--help"]])
 def test_help(words, asked, capsys):
-    with pytest.raises(SystemExit) as ending:
-        main(["train", *words])
-    assert ending.value.code == 0
+    assert main(["train", *words]) == 0
     shown = capsys.readouterr().out
     assert asked == []
     assert all(f"  {name} " in shown for name in PRESETS)
     for option in ("--interactions", "--learner.batch-size", "--reanalysis.roots", "--model.kind"):
         assert option in shown
     assert ("default: 64.0" in shown) == ("cartpole" not in words)
+
+
+@pytest.mark.parametrize("missing", ["jax", "tyro"])
+def test_help_needs_neither_jax_nor_tyro(missing, tmp_path):
+    code = f"import sys; sys.modules[{missing!r}] = None\n"
+    code += "from delayzero.cli import main; sys.exit(main(['train', 'minatar', '--help']))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=100, cwd=tmp_path
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    for words in ("minatar:breakout", "--learner.batch-size", "--observation-delay", "atari-paper"):
+        assert words in done.stdout
+    assert ("pip install 'delayzero[cli]'" in done.stdout) == (missing == "tyro")
 
 
 def test_every_setting_can_be_typed(asked, capsys, tmp_path):
@@ -151,7 +168,7 @@ def test_what_an_agent_uses_can_be_typed(asked):
 
 
 def test_an_interrupted_run_ends_with_130(monkeypatch, tmp_path):
-    monkeypatch.setattr(loop, "train", lambda *_: Outcome(False, tmp_path))
+    monkeypatch.setattr(loop, "train", lambda *_, **__: Outcome(False, tmp_path))
     assert main(["train", "cartpole"]) == 130
 
 
