@@ -1,6 +1,7 @@
 """The way in from Python: what users call, and what it says when they call it wrong."""
 
 import json
+import shutil
 import subprocess
 import sys
 
@@ -188,6 +189,16 @@ def test_a_policy_says_what_does_not_fit(trained, observation, arguments, messag
     state = policy.reset(np.zeros(2))
     with pytest.raises(UsageError, match=message):
         policy.act(observation, state, **arguments)
+
+
+def test_another_data_type_than_in_training_is_said(trained, capsys, tmp_path):
+    folder = shutil.copytree(trained[0].folder, tmp_path / "run")
+    delayzero.load(folder)
+    assert capsys.readouterr().err == ""
+    starts = folder / "starts.jsonl"
+    starts.write_text(starts.read_text().replace('"float32"', '"bfloat16"'))
+    assert delayzero.load(folder).dtype == "float32"
+    assert "was trained in bfloat16; this machine computes in float32" in capsys.readouterr().err
 
 
 def test_longer_queues_than_in_training_are_rolled_too(trained):

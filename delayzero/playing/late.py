@@ -18,6 +18,7 @@ from delayzero.delays import Rule, parse
 from delayzero.delays.channel import delay_wrappers
 from delayzero.delays.episodes import take_rows
 from delayzero.delays.inbox import Inbox
+from delayzero.settings.delays import greatest_age
 
 Mask = NDArray[np.bool_]
 
@@ -26,7 +27,7 @@ class LateObservations:
     """The observations of ``N`` environments on their way to the agent.
 
     Attributes:
-        max_delay: D, the longest delay.
+        max_delay: D, the greatest age of what the agent acts on.
     """
 
     def __init__(self, env: VectorEnv[Any, Any, Any], law: str, rule: Rule) -> None:
@@ -38,10 +39,10 @@ class LateObservations:
             rule: Which of the observations that have arrived the agent acts on.
         """
         self._law = parse(law)
-        self.max_delay = self._law.max_delay
+        self.max_delay = greatest_age(self._law, rule)
         number = delay_wrappers(env)  # as if a wrapper stood here
         self._inboxes = [
-            Inbox(self._law, rule, self.max_delay, None, number) for _ in range(env.num_envs)
+            Inbox(self._law, rule, self._law.max_delay, None, number) for _ in range(env.num_envs)
         ]
 
     @property

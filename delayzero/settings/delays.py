@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from delayzero.delays import Rule, parse
+from delayzero.delays import Law, Rule, make_schedule, parse
 from delayzero.delays.execution import Reveal
 
 FirstQueue = Literal["planned", "default", "random"]
@@ -35,5 +35,12 @@ class DelaySettings:
 
     @property
     def max_observation_delay(self) -> int:
-        """D, the longest delay of observations."""
-        return 0 if self.observation_law is None else parse(self.observation_law).max_delay
+        """D, the greatest age of the observation that the agent acts on."""
+        if self.observation_law is None:
+            return 0
+        return greatest_age(parse(self.observation_law), self.observation_rule)
+
+
+def greatest_age(law: Law, rule: Rule) -> int:
+    """Return the greatest age of what a rule shows: 2 M for ``latest-arrival``, otherwise M."""
+    return make_schedule(rule, law.max_delay).places - 1

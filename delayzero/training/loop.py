@@ -95,7 +95,16 @@ def advise(system: System) -> None:
 
 
 class Trainer:
-    """A run in progress."""
+    """A run in progress.
+
+    Attributes:
+        folder: Where it is kept.
+        collector: Plays.
+        learning: Learns from what was played.
+        reporter: Writes down how it goes.
+        checkpoints: Save it, and bring it back.
+        evaluations: Evaluate it, on the way and at the end.
+    """
 
     def __init__(
         self,
@@ -105,18 +114,19 @@ class Trainer:
         callbacks: Callbacks | None = None,
     ) -> None:
         self._config, self._callbacks = system.config, callbacks or Callbacks()
-        self._collector = Collector(system, env.delayed)
-        programs = Programs(system, say, self._collector.lowered)
+        self.folder = folder
+        self.collector = Collector(system, env.delayed)
+        programs = Programs(system, say, self.collector.lowered)
         checkpoints = Checkpoints(folder.checkpoints)
         self.learning = Learning(system, programs, folder.path, checkpoints)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="learning")
         watch = Stopwatch(programs.compile_seconds)
-        self._reporter = Reporter(folder, self.learning, watch, Alarms(system.spaces.actions.count))
-        self._checkpoints = RunCheckpoints(
-            folder, checkpoints, env, self._collector, self.learning, self._reporter
+        self.reporter = Reporter(folder, self.learning, watch, Alarms(system.spaces.actions.count))
+        self.checkpoints = RunCheckpoints(
+            folder, checkpoints, env, self.collector, self.learning, self.reporter
         )
-        self._evaluations = Evaluations(
-            system, folder, self.learning, self._reporter, self._callbacks
+        self.evaluations = Evaluations(
+            system, folder, self.learning, self.reporter, self._callbacks
         )
         self._rounds = 0
         self._saved = time.monotonic()
@@ -125,46 +135,46 @@ class Trainer:
     def run(self) -> bool:
         """Train until the budget is spent (True) or a signal asks to stop (False)."""
         config = self._config
-        if self._checkpoints.latest() is None:
-            self._reporter.log.rewind(0)
-            self._collector.begin()
+        if self.checkpoints.latest() is None:
+            self.reporter.log.rewind(0)
+            self.collector.begin()
         else:
-            self._rounds = self._checkpoints.restore()
+            self._rounds = self.checkpoints.restore()
         tail = config.total_updates - config.updates_due(config.interactions)
         with self._signals(), progress("train", config.interactions + tail) as advance:
             advance(self._done())
             while not self._stop and not self._spent():
                 self._round(advance)
-        self._checkpoints.save(self._rounds)
+        self.checkpoints.save(self._rounds)
         if not self._spent():
-            say(f"stopped at {self._collector.interactions} interactions; the same command resumes")
+            say(f"stopped at {self.collector.interactions} interactions; the same command resumes")
             return False
-        self._evaluations.conclude(self._collector.interactions)
+        self.evaluations.conclude(self.collector.interactions)
         return True
 
     def close(self) -> None:
         """End the thread, and close files."""
         self._thread.shutdown()
-        self._reporter.close()
-        self._checkpoints.close()
-        self._evaluations.close()
+        self.reporter.close()
+        self.checkpoints.close()
+        self.evaluations.close()
 
     def _spent(self) -> bool:
         """Return whether the budget is spent."""
         config = self._config
-        played = self._collector.interactions >= config.interactions
+        played = self.collector.interactions >= config.interactions
         return played and self.learning.updates >= config.total_updates
 
     def _done(self) -> int:
         """Return the interactions made, and the updates after them."""
         config = self._config
         tail = max(0, self.learning.updates - config.updates_due(config.interactions))
-        return min(self._collector.interactions, config.interactions) + tail
+        return min(self.collector.interactions, config.interactions) + tail
 
     def _round(self, advance: Advance) -> None:
         """Play, learn, write down."""
         config, learning = self._config, self.learning
-        before, done = self._collector.interactions, self._done()
+        before, done = self.collector.interactions, self._done()
         self._rounds += 1
         endings: list[Ending] = []
         if before >= config.interactions:
@@ -174,23 +184,23 @@ class Trainer:
             endings = self._play_beside(config.updates_due(before) - learning.updates)
         else:
             endings = self._play()
-            learning.learn(config.updates_due(self._collector.interactions) - learning.updates)
-        self._reporter.count(endings)
-        now, now_done = self._collector.interactions, self._done()
+            learning.learn(config.updates_due(self.collector.interactions) - learning.updates)
+        self.reporter.count(endings)
+        now, now_done = self.collector.interactions, self._done()
         if now_done // config.log_every > done // config.log_every or self._spent():
-            self._reporter.write_metrics(now)
+            self.reporter.write_metrics(now)
         if config.evaluate_every and now // config.evaluate_every > before // config.evaluate_every:
-            self._evaluations.on_the_way(now)
-        advance(now_done - done, self._reporter.note())
+            self.evaluations.on_the_way(now)
+        advance(now_done - done, self.reporter.note())
         if time.monotonic() - self._saved >= 60 * config.checkpoint_minutes:
-            self._checkpoints.save(self._rounds)
+            self.checkpoints.save(self._rounds)
             self._saved = time.monotonic()
         self._call_back(endings)
 
     def _play(self) -> list[Ending]:
         learning = self.learning
-        with self._reporter.watch.measure("acting"):
-            learning.replay, endings = self._collector.collect(
+        with self.reporter.watch.measure("acting"):
+            learning.replay, endings = self.collector.collect(
                 learning.state.variables, learning.replay, learning.updates
             )
         return endings
@@ -198,12 +208,12 @@ class Trainer:
     def _play_beside(self, due: int) -> list[Ending]:
         """Play a round while ``due`` updates are made from the rounds before."""
         learning = self.learning
-        with self._reporter.watch.measure("acting", but=learning.times):
+        with self.reporter.watch.measure("acting", but=learning.times):
             variables, updates = copied(learning.state.variables), learning.updates
             learned = self._thread.submit(learning.learn, due)
-            played = self._collector.play(variables, updates)
+            played = self.collector.play(variables, updates)
             learned.result()
-            learning.replay = self._collector.store(learning.replay, played)
+            learning.replay = self.collector.store(learning.replay, played)
         return played.endings
 
     def _call_back(self, endings: list[Ending]) -> None:
@@ -211,11 +221,11 @@ class Trainer:
             self._callbacks.on_round(
                 Round(
                     number=self._rounds,
-                    interactions=self._collector.interactions,
+                    interactions=self.collector.interactions,
                     updates=self.learning.updates,
                     endings=endings,
                     metrics=self.learning.metrics,
-                    seconds=self._reporter.watch.elapsed(),
+                    seconds=self.reporter.watch.elapsed(),
                 )
             )
 

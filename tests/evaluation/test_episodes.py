@@ -75,10 +75,11 @@ def test_the_split(count, envs, expected):
 def test_episodes_are_split_beforehand_and_repeat(made):
     system, variables = made
     evaluator, told = Evaluator(system, 7, envs=3), []
-    played = evaluator.play(variables, 5, told.append)
+    played = evaluator.play(variables, 5, lambda *args: told.append(args))
     places = [(e.env, e.number) for e in played]
     assert places == [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (2, 0), (2, 1)]
-    assert told == [1] * 7
+    assert sum(ended for ended, _ in told) == 7
+    assert told[-1][1] == f"step {len(told)} of 3 games side by side"
     assert evaluator.play(variables, 5) == played
     assert Evaluator(system, 7, envs=3).play(variables, 5) == played
     assert evaluator.play(variables, 6) != played

@@ -7,6 +7,7 @@ import jax
 import numpy as np
 import pytest
 
+from delayzero.agents.build import BUILDERS
 from delayzero.arguments import UsageError
 from delayzero.evaluation.episodes import Evaluator
 from delayzero.model import WorldModel
@@ -27,7 +28,7 @@ from .small import (
     small,
     stored,
 )
-from .test_collector import play
+from .test_collector import assert_told_right, play
 
 SEARCHING = [name for name, kind in AGENTS.items() if issubclass(kind.settings, SearchingConfig)]
 
@@ -209,10 +210,78 @@ def test_bad_names_are_refused(change, message):
         small(**change)
 
 
+@pytest.mark.parametrize("agent", ["dez", "augmented", "delayed-q"])
+@pytest.mark.parametrize("reveal", ["after", "never"])
+def test_an_agent_that_needs_what_is_hidden_says_so_before_anything_starts(agent, reveal, tmp_path):
+    config = small(tmp_path / "run", agent=agent, delay="walk:3", reveal=reveal)
+    with pytest.raises(UsageError, match=rf"'{agent}' must know .* --reveal {reveal} hides it"):
+        loop.train(config, ["test"])
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("agent", "presets"), [("augmented", ("cartpole", "debug")), ("delayed-q", ("atari", "debug"))]
+)
+def test_agents_that_cannot_act_on_late_observations(agent, presets, tmp_path):
+    config = small(
+        tmp_path / "run", presets, agent=agent, delay="walk:3", observation_delay="constant:2"
+    )
+    with pytest.raises(UsageError, match=f"'{agent}' cannot act on late observations"):
+        loop.train(config, ["test"])
+    assert not (tmp_path / "run").exists()
+
+
+DELAYS = {
+    "rule": {"rule": "latest-arrival", "delay": "uniform:0-3"},
+    "lag": {"rule": "lag-index", "delay": "uniform:0-3", "first_queue": "random"},
+    "buffer": {"rule": "fixed", "delay": "uniform:0-3", "first_queue": "default"},
+    "late": {"delay": "walk:2", "observation_delay": "uniform:0-3"},
+    "hidden": {"delay": "walk:3", "reveal": "never", "agent": "oblivious-executed"},
+    "afterwards": {"delay": "walk:3", "reveal": "after", "agent": "oblivious"},
+}
+
+
+@pytest.mark.parametrize("name", DELAYS)
+def test_delays_reach_training_and_the_audit_agrees(name):
+    """The audit is on; what ran leads to all that is stored, without any delay."""
+    config = small(
+        stack=2, max_steps=15, rows=6, random_interactions=72, interactions=600, **DELAYS[name]
+    )
+    assert config.audit
+    if config.agent == "oblivious":
+        play(config, 10)  # its rows hold what was decided
+    else:
+        assert_told_right(config, 10)
+
+
+@pytest.mark.slow
+def test_a_run_with_late_observations_goes_on_as_if_it_had_never_stopped(tmp_path, monkeypatch):
+    config = small(tmp_path / "whole", **DELAYS["late"], stack=2)
+    assert loop.train(config, ["test"]).finished
+    broken = replace(config, folder=str(tmp_path / "broken"), checkpoint_minutes=1e-9)
+    crash_after(monkeypatch, 30)
+    with pytest.raises(Crash):
+        loop.train(broken, ["test"])
+    assert loop.train(broken, ["test"]).finished
+    assert_same_runs(tmp_path / "whole", tmp_path / "broken")
+
+
+def test_builders_and_names_of_agents_agree():
+    assert set(BUILDERS) == set(AGENTS)
+    for name, kind in AGENTS.items():
+        config = small(agent=name, delay="walk:3")
+        system = build_system(config, Spaces.of(make_training_env(config)))
+        assert (system.agent.queue_width == 3) == kind.sees_queue
+        assert system.agent.init_state(4) == ()
+
+
 def test_folders_tell_agents_and_laws_apart():
     names = {small(agent=a, delay=d).run_folder for a in SEARCHING for d in ("walk:3", "walk:5")}
     assert len(names) == 2 * len(SEARCHING) - 1, "without delay the law does not matter"
     assert small(agent="dez", delay="walk:5,up=0.1").run_folder.count("/") == 1
+    others = {small(**DELAYS[name]).run_folder for name in DELAYS}
+    assert len(others) == len(DELAYS)
+    assert small(**DELAYS["late"]).run_folder.endswith("-walk-2-observed-uniform-0-3-seed0-debug")
 
 
 def test_augmenting_what_is_no_picture_is_refused():

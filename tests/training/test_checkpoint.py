@@ -20,6 +20,7 @@ from delayzero.runs.run_folder import RunFolder
 from delayzero.runs.weights import load_weights
 from delayzero.spaces import Spaces
 from delayzero.training import loop
+from delayzero.training.checkpointing import SCHEMA
 
 from ..made import spaces_of
 from .small import NotCompiled, equal_trees, newest, small
@@ -46,7 +47,23 @@ def run(tmp_path, learner):
 
 def save(run, step, learner):
     with closing(Checkpoints(run / "checkpoints")) as checkpoints:
-        checkpoints.save(step, {"learner": learner}, {"environments": {"steps": 0}})
+        checkpoints.save(
+            step,
+            {"learner": learner},
+            {"schema": SCHEMA, "environments": {"steps": 0}, "frames": "stored"},
+        )
+
+
+def test_a_checkpoint_of_another_version_is_refused_in_one_line(run, learner, capsys, monkeypatch):
+    monkeypatch.setattr(loop, "Programs", NotCompiled)
+    with closing(Checkpoints(run / "checkpoints")) as checkpoints:
+        checkpoints.save(2, {"learner": learner}, {"environments": {"steps": 0}})
+    assert main(command(run)) == 2
+    told = capsys.readouterr().err.splitlines()[-1]
+    assert "was begun by another version of delayzero" in told
+    assert str(run / "starts.jsonl") in told
+    _, variables = load_weights(run)
+    assert equal_trees(variables, learner.variables), "its weights load"
 
 
 def listing(folder):

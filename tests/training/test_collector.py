@@ -8,6 +8,7 @@ import jax
 import numpy as np
 import pytest
 
+from delayzero.actions import Queue
 from delayzero.envs.make import make_vector
 from delayzero.playing.audit import MisalignedError
 from delayzero.playing.environments import Environments, make_training_env
@@ -38,7 +39,7 @@ def play(config, rounds, **options):
     for i in range(rounds):
         replay, ended = collector.collect(variables, replay, 10 * i)
         finished += ended
-        stacks.append(np.asarray(collector.state()["frames"]))
+        stacks.append(np.asarray(collector.state()["frames"])[:, -config.stack :])
         interactions.append(collector.interactions)
     return collector, replay, finished, stacks, interactions
 
@@ -264,6 +265,10 @@ def test_arrays_that_an_environment_uses_again_are_copied():
     np.testing.assert_array_equal(np.asarray(rows.final)[:6, 0], [0, 0, 0, 1, 0, 0])
 
 
+def reversed_queue(queue):
+    return Queue(queue.action[::-1], queue.mask[::-1])
+
+
 @pytest.fixture(scope="module")
 def audited():
     """By agent: a collector that audits, an empty replay and variables."""
@@ -298,7 +303,10 @@ def audited():
             "augmented", lambda h, d: (h._replace(action=1 - h.action), d), "action", id="action"
         ),
         pytest.param(
-            "augmented", lambda h, d: (h, d._replace(queue=d.queue[::-1])), "queue", id="queue"
+            "augmented",
+            lambda h, d: (h, d._replace(queue=reversed_queue(d.queue))),
+            "queue",
+            id="queue",
         ),
     ],
 )

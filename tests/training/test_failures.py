@@ -11,7 +11,7 @@ import pytest
 
 from delayzero.evaluation import episodes
 from delayzero.playing.environments import Environments
-from delayzero.training import loop
+from delayzero.training import evaluating, loop, reporting
 from delayzero.training.collector import Collector
 from delayzero.training.learning import DivergedError
 from delayzero.training.loop import train
@@ -83,8 +83,8 @@ def test_a_reward_that_is_not_finite_ends_the_run(bad, overlap, counting, tmp_pa
     assert int(kept["failed"]) == -1
     assert all(np.isfinite(x).all() for x in jax.tree.leaves(kept["variables"]))
     go_on = trainer(config)
-    go_on._restore()
-    assert go_on.updates == int(kept["updates"])
+    go_on.checkpoints.restore()
+    assert go_on.learning.updates == int(kept["updates"])
     go_on.close()
     for line in (folder / "metrics.jsonl").read_text().splitlines():
         json.loads(line, parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))
@@ -104,7 +104,7 @@ def test_it_is_named_wherever_it_is_in_the_window(ahead, tmp_path, monkeypatch):
     """A target is made of more than the frames that a batch has."""
     monkeypatch.setattr(loop, "Programs", NotCompiled)
     run = trainer(small(tmp_path / "run"))
-    run._collector.begin()
+    run.collector.begin()
     for _ in range(6):
         run._play()
     learning = run.learning
@@ -131,12 +131,12 @@ def test_updates_are_due_exactly(ratio, tail, rows, tmp_path, monkeypatch):
     original, seen = run._round, []
 
     def watched(advance):
-        played = run._collector.interactions < config.interactions
+        played = run.collector.interactions < config.interactions
         original(advance)
-        seen.append((played, run._collector.interactions, run.updates))
+        seen.append((played, run.collector.interactions, run.learning.updates))
 
     monkeypatch.setattr(run, "_round", watched)
-    monkeypatch.setattr(run, "_conclude", lambda: None)
+    monkeypatch.setattr(run.evaluations, "conclude", lambda _: None)
     assert run.run()
     run.close()
     for played, interactions, updates in seen:
@@ -156,7 +156,7 @@ def test_the_tail_is_logged_as_often_as_the_rest(log_every, tmp_path, monkeypatc
         tmp_path / "run", update_ratio=0.25, rows=4, tail_updates=42, log_every=log_every
     )
     run = trainer(config)
-    monkeypatch.setattr(run, "_conclude", lambda: None)
+    monkeypatch.setattr(run.evaluations, "conclude", lambda _: None)
     assert run.run()
     run.close()
     before = config.updates_due(config.interactions)
@@ -177,7 +177,7 @@ def test_who_does_not_learn_has_no_tail(tmp_path, monkeypatch):
     config = small(tmp_path / "run", agent="random", log_every=32, rows=1)
     run = trainer(config)
     assert run._done() == 0
-    monkeypatch.setattr(run, "_conclude", lambda: None)
+    monkeypatch.setattr(run.evaluations, "conclude", lambda _: None)
     assert run.run()
     run.close()
     logged = [line["interactions"] // 32 for line in metrics_of(tmp_path / "run")]
@@ -207,7 +207,8 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch):
     found = Clock()
-    monkeypatch.setattr(loop, "time", found)
+    for module in (loop, reporting):
+        monkeypatch.setattr(module, "time", found)
     return found
 
 
@@ -221,9 +222,10 @@ class Nothing:
 def test_training_takes_what_is_neither_evaluating_nor_coming_back(clock, tmp_path, monkeypatch):
     monkeypatch.setattr(loop, "Programs", NotCompiled)
     play, restore = episodes.Evaluator.play, Environments.restore
-    monkeypatch.setattr(loop.Evaluator, "play", clock.taking(100, play))
-    monkeypatch.setattr(loop, "foresight_program", lambda _: clock.taking(10, lambda *_: Nothing()))
-    monkeypatch.setattr(loop, "measure_foresight", clock.taking(7, lambda *_: {}))
+    monkeypatch.setattr(episodes.Evaluator, "play", clock.taking(100, play))
+    foresee = clock.taking(10, lambda *_: Nothing())
+    monkeypatch.setattr(evaluating, "foresight_program", lambda _: foresee)
+    monkeypatch.setattr(evaluating, "measure_foresight", clock.taking(7, lambda *_: {}))
     monkeypatch.setattr(Environments, "restore", clock.taking(10_000, restore))
     monkeypatch.setattr(Collector, "play", clock.taking(1, Collector.play))
     monkeypatch.setattr(
@@ -257,11 +259,11 @@ def test_sweeps_search_as_many_positions_as_they_should(tmp_path, monkeypatch):
     monkeypatch.setattr(loop, "Programs", NotCompiled)
     config = small(tmp_path / "run", update_ratio=1.0)
     run = trainer(config)
-    monkeypatch.setattr(run, "_conclude", lambda: None)
+    monkeypatch.setattr(run.evaluations, "conclude", lambda _: None)
     assert run.run()
     run.close()
-    roots = run._system.sweep_roots
-    searched = roots * (sum(run._programs.swept) + run.learning.numbers()["sweep_credit"])
+    roots = run.learning._system.sweep_roots
+    searched = roots * (sum(run.learning._programs.swept) + run.learning.numbers()["sweep_credit"])
     wanted = config.reanalysis.positions_per_update * config.total_updates
     assert searched == pytest.approx(wanted)
 
@@ -271,12 +273,12 @@ def test_no_position_is_searched_twice_in_a_round(tmp_path, monkeypatch):
     config = small(tmp_path / "run", update_ratio=1.0)
     config = replace(config, reanalysis=replace(config.reanalysis, positions_per_update=1000.0))
     run = trainer(config)
-    monkeypatch.setattr(run, "_conclude", lambda: None)
+    monkeypatch.setattr(run.evaluations, "conclude", lambda _: None)
     assert run.run()
     run.close()
     stored = int(run.learning.replay.length) * config.envs
-    roots = run._system.sweep_roots
-    assert max(run._programs.swept) * roots < stored + roots
+    roots = run.learning._system.sweep_roots
+    assert max(run.learning._programs.swept) * roots < stored + roots
 
 
 def test_evaluations_on_the_way(tmp_path, monkeypatch):
@@ -288,7 +290,7 @@ def test_evaluations_on_the_way(tmp_path, monkeypatch):
             played.append(found)
             return found
 
-    monkeypatch.setattr(loop, "Evaluator", Noted)
+    monkeypatch.setattr(evaluating, "Evaluator", Noted)
     monkeypatch.setattr(loop, "Programs", NotCompiled)
     config = small(
         tmp_path / "run", evaluate_every=60, evaluate_episodes=1, final_episodes=1, log_every=10_000

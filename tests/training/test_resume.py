@@ -20,6 +20,7 @@ from delayzero.replay import arrays_of
 from delayzero.runs.checkpoint import Checkpoints
 from delayzero.settings import changed
 from delayzero.training import loop
+from delayzero.training.evaluating import Evaluations
 from delayzero.training.loop import train
 
 from .small import (
@@ -50,7 +51,7 @@ def options_of(config):
         *("--interactions", str(config.interactions), "--learner.target-period", "3"),
         *("--reanalysis.roots", "24", "--reanalysis.positions-per-update", "9.5"),
         *("--replay.priority-exponent", "0.6", "--checkpoint-minutes", str(EVERY_ROUND)),
-        *("--model.latent", "8", "--model.width", "16", "--model.memory", "8"),
+        *("--model.latent", "8", "--model.width", "16", "--model.lstm", "8"),
         *("--model.support", "10", "--model.channels", "8", "--model.head", "8"),
         *("--prediction-rows", "0"),
     ]
@@ -118,7 +119,7 @@ def test_a_signal_stops_after_the_round_with_a_checkpoint(
     before = signal.getsignal(number)
     act_after(monkeypatch, 33, lambda: signal.raise_signal(number))
     assert main(options) == 130
-    assert "the same command goes on" in capsys.readouterr().err
+    assert "the same command resumes" in capsys.readouterr().err
     assert steps_of(tmp_path / "run") == 36, "the round is played to its end"
     assert signal.getsignal(number) == before
     assert not (tmp_path / "run" / "result.json").exists()
@@ -238,7 +239,8 @@ def crash_after_lines(monkeypatch, lines):
     original, count = loop.Trainer._play, [0]
 
     def play(self):
-        if self._log.position() and len(metrics_of(self._folder.path)) == lines and not count[0]:
+        metrics = self.folder.metrics
+        if metrics.exists() and len(metrics_of(self.folder.path)) == lines and not count[0]:
             count[0] += 1
             raise Crash
         return original(self)
@@ -296,10 +298,10 @@ def test_frames_of_atari_are_rebuilt(tmp_path, monkeypatch):
     first = trainer(config)
     with pytest.raises(Crash):
         first.run()
-    first._folder.close()
+    first.folder.close()
     assert stored(tmp_path / "run", "replay")["frames"] in ((), [], None)
     again = trainer(config)
-    again._restore()
+    again.checkpoints.restore()
     before, after = first.learning.replay, again.learning.replay
     assert int(after.length) == int(before.length) > 3 * after.rows, "the ring went round"
     np.testing.assert_array_equal(after.frames, before.frames)
@@ -422,7 +424,7 @@ def test_a_resumed_run_never_has_two_replays(gigabytes, tmp_path, monkeypatch):
         return original(self, examples)
 
     monkeypatch.setattr(Checkpoints, "restore", restore)
-    resumed._restore()
+    resumed.checkpoints.restore()
     resumed.close()
     assert before == [(0, 0)]
     learning = resumed.learning
@@ -438,16 +440,16 @@ def test_a_resumed_run_never_has_two_replays(gigabytes, tmp_path, monkeypatch):
 
 def test_a_run_killed_in_its_last_evaluation_is_evaluated_again(whole_run, tmp_path, monkeypatch):
     config = small(tmp_path / "run")
-    original = loop.Trainer._conclude
+    original = Evaluations.conclude
 
-    def crash(self):
+    def crash(self, interactions):
         raise Crash
 
-    monkeypatch.setattr(loop.Trainer, "_conclude", crash)
+    monkeypatch.setattr(Evaluations, "conclude", crash)
     with pytest.raises(Crash):
         train(config, COMMAND)
     step = newest(tmp_path / "run")
-    monkeypatch.setattr(loop.Trainer, "_conclude", original)
+    monkeypatch.setattr(Evaluations, "conclude", original)
     assert train(config, COMMAND).finished
     assert newest(tmp_path / "run") == step
     assert_same_runs(whole_run, tmp_path / "run")
@@ -458,18 +460,19 @@ def test_a_run_killed_in_its_last_evaluation_is_evaluated_again(whole_run, tmp_p
 def test_importance_weights_after_a_resumption_are_those_before(tmp_path):
     config = small(tmp_path / "run")
     begun = trainer(config)
-    begun._collector.begin()
+    begun.collector.begin()
     for _ in range(12):
         begun._round(lambda *_: None)
-    assert begun.updates > 0
-    before = begun._programs.batch(begun.learning.state, begun.learning.replay, jax.random.key(0))
-    begun._save()
+    learning = begun.learning
+    assert learning.updates > 0
+    before = learning._programs.batch(learning.state, learning.replay, jax.random.key(0))
+    begun.checkpoints.save(begun._rounds)
     begun.close()
-    begun._folder.close()
+    begun.folder.close()
     resumed = trainer(config)
-    resumed._restore()
+    resumed.checkpoints.restore()
     learning = resumed.learning
-    after = resumed._programs.batch(learning.state, learning.replay, jax.random.key(0))
+    after = learning._programs.batch(learning.state, learning.replay, jax.random.key(0))
     resumed.close()
     assert len(set(np.asarray(before[0].weights).tolist())) > 1
     assert equal_trees(before, after)
