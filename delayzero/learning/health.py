@@ -16,6 +16,7 @@ from jax import Array
 from delayzero.learning.batch import Batch, assemble, window_targets
 from delayzero.learning.learner import LearnerState, Metrics
 from delayzero.learning.update import Learner
+from delayzero.model import flat_latents
 from delayzero.replay import Replay, Sample, can_be_sampled, draw_uniformly, row_times
 
 CONSTANT = 1e-6
@@ -134,8 +135,8 @@ def _predict(learner: Learner, variables: Any, batch: Batch, actions: Array) -> 
         logits, memory = model.value_prefix(latent, zero if k % horizon == 0 else memory)
         prefixes.append(model.support.decode(logits))
     return Predicted(
-        latent=_flat(first),
-        last=_flat(latent),
+        latent=flat_latents(first),
+        last=flat_latents(latent),
         value=model.support.decode(model.predict(first).value_logits),
         prefix=jnp.stack(prefixes, axis=1),
     )
@@ -158,14 +159,10 @@ def _nearer(
     """
     queue = jax.tree.map(lambda x: x[:, -1], batch.queue)
     seen = learner.planner.model.bind(variables).represent(batch.following[:, 0], queue)
-    far, farther = (jnp.linalg.norm(x - _flat(seen), axis=1) for x in (rolled, by_others))
+    far, farther = (jnp.linalg.norm(x - flat_latents(seen), axis=1) for x in (rolled, by_others))
     won = jnp.where(jnp.abs(far - farther) <= ROUNDING * far, 0.5, far < farther)
     lasting = batch.alive[:, -1]
     return jnp.sum(won * lasting) / jnp.sum(lasting)  # of none: NaN
-
-
-def _flat(latent: Array) -> Array:
-    return latent.reshape(latent.shape[0], -1).astype(jnp.float32)
 
 
 def _reward_ahead(replay: Replay, unroll: int) -> Array:

@@ -74,7 +74,7 @@ def forward_loss(model: QModel, batch: QBatch) -> Array:
     For vectors the squared error of each number's predicted change, over the mean square of its
     changes; for images the cross-entropy of each number, which is in [0, 1].
     """
-    said = model.said(batch.observation, batch.action)
+    said = model.forward_output(batch.observation, batch.action)
     before, after = as_floats(batch.observation[:, -1]), as_floats(batch.following[:, -1])
     if after.ndim > 2:
         return jnp.mean(optax.sigmoid_binary_cross_entropy(said, after))
