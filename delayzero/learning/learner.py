@@ -18,7 +18,7 @@ from delayzero.settings import ReplayConfig
 Metrics = dict[str, Array]
 """Averages over a batch by name; a metric with a dimension has an entry per unrolled step."""
 PRIORITY_FLOOR = 1e-6
-"""Added to every priority, so that no row has priority 0."""
+"""Added to every new priority, so that none is 0."""
 NEVER = -1
 """In :attr:`LearnerState.failed`: no update has failed."""
 

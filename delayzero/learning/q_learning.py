@@ -97,7 +97,7 @@ def forward_loss(model: QModel, batch: QBatch) -> Array:
 
 @dataclass(frozen=True)
 class QLearner:
-    """Updates Q, and the forward model if there is one, from the same batch.
+    """The learner of Q, and of the forward model if there is one, from the same batch.
 
     Attributes:
         model: The networks.

@@ -37,7 +37,7 @@ SAMPLING, AUGMENTATION, COMPARED = range(3)
 
 @dataclass(frozen=True)
 class Learner:
-    """Updates a world model with EfficientZero's loss.
+    """The learner of a world model, with EfficientZero's loss.
 
     Attributes:
         planner: The model, and the search for reanalysis.

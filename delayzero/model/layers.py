@@ -212,8 +212,8 @@ def convolve_constants(constants: Array, kernel: Array, like: Array) -> Array:
     """Convolve planes that are each constant, without building the planes.
 
     A convolution is linear, so a plane contributes its constant times an image that is the same
-    for the whole batch. (EfficientZero's action plane would make 65 channels; a GPU pads an odd
-    number of channels, which takes copies.)
+    for the whole batch. (With EfficientZero's action plane as a channel there would be 65, a number
+    that a GPU pads, by copying.)
 
     Args:
         constants: ``[B, P]``.

@@ -7,7 +7,8 @@ value is the bootstrap of a truncated episode. A lost life ends the return (``te
 nothing else: the game, the rows and the frame stack continue.
 
 A row is identified by its time, counted from the beginning of the run; row t is stored in slot
-``t % rows``. All functions are pure, so they run inside the learner's compiled call.
+``t % rows``. All functions except :func:`release` and :func:`with_arrays` are pure, so they run
+inside the learner's compiled call.
 """
 
 from __future__ import annotations
