@@ -1,4 +1,4 @@
-"""Learning from the replay: targets, loss, update, reanalysis."""
+"""Learning from the replay: targets, losses, updates and reanalysis."""
 
 from delayzero.learning.learner import AnyLearner, LearnerState
 from delayzero.learning.none import NoLearner

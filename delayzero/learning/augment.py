@@ -1,9 +1,10 @@
-"""Random changes to images that should not change what they mean."""
+"""Image augmentation: random shifts and changes of intensity."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import chex
 import jax
 import jax.numpy as jnp
 from jax import Array
@@ -13,16 +14,18 @@ INTENSITY = 0.05
 
 
 def augmented(key: Array, frames: Array, dtype: Any) -> Array:
-    """Pixels shifted by up to 4 and scaled by about 5 %, the same for all frames of a sample.
+    """Shift images by up to 4 pixels and scale them by about 5 %, alike in all frames of a sample.
 
     Args:
         key: A random key.
-        frames: Bytes, ``[B, F, H, W, C]``.
-        dtype: Of the result.
+        frames: Pixels in uint8, ``[B, F, H, W, C]``.
+        dtype: The data type of the result.
 
     Returns:
-        Numbers around [0, 1], ``[B, F, H, W, C]``. What a shift uncovers repeats the edge.
+        Images with values around [0, 1], ``[B, F, H, W, C]``. Shifts repeat the edge pixels.
     """
+    chex.assert_rank(frames, 5)
+    chex.assert_type(frames, jnp.uint8)
     batch, _, height, width, channels = frames.shape
     shift_key, intensity_key = jax.random.split(key)
     offsets = jax.random.randint(shift_key, (batch, 2), -SHIFT, SHIFT + 1)
@@ -35,16 +38,16 @@ def augmented(key: Array, frames: Array, dtype: Any) -> Array:
     moved = from_words(jax.vmap(shifted)(to_words(frames), rows, columns), channels)
     noise = jnp.clip(jax.random.normal(intensity_key, (batch, 1, 1, 1, 1)), -2, 2)
     scale = (1 + INTENSITY * noise) / 255
-    # Apart from what follows: fused with it, a pixel would be looked up again for each use.
+    # The barrier prevents fusion with later operations, which would look up a pixel for each use.
     changed = jax.lax.optimization_barrier(moved.astype(dtype) * scale.astype(dtype))
     return jnp.moveaxis(changed, 3, 1)
 
 
 def to_words(frames: Array) -> Array:
-    """The channels of each pixel in words of four bytes, ``[B, F, H, W, C]`` to ``[B, H, W, n]``.
+    """Pack the channels of pixels into 4-byte words, ``[B, F, H, W, C]`` to ``[B, H, W, n]``.
 
-    Shifts look up where every number comes from, and there are fewer words than bytes. The frames
-    of a pixel stand side by side, as convolutions want them.
+    A shift looks up every element, and there are fewer words than bytes. The frames of a pixel
+    become adjacent, which is the layout that convolutions need.
     """
     missing = -frames.shape[-1] % 4
     padded = jnp.pad(frames, (*((0, 0) for _ in range(4)), (0, missing)))
@@ -55,8 +58,8 @@ def to_words(frames: Array) -> Array:
 
 
 def from_words(words: Array, channels: int) -> Array:
-    """The channels of each pixel again, ``[B, H, W, F, C]``."""
-    # Whole words are looked up first: fused with this, each byte would look up its own.
+    """Unpack words ``[B, H, W, n]`` to the channels of pixels, ``[B, H, W, F, C]``."""
+    # The barrier prevents fusion with the lookup of words, which would then be done for each byte.
     apart = jax.lax.bitcast_convert_type(jax.lax.optimization_barrier(words), jnp.uint8)
     padded = channels + -channels % 4
     return apart.reshape(*words.shape[:3], -1, padded)[..., :channels]

@@ -1,9 +1,10 @@
-"""From sampled positions to a batch: observations, actions, targets, masks."""
+"""Assembling a batch from sampled positions: observations, actions, targets and masks."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
+import chex
 import jax
 import jax.numpy as jnp
 from jax import Array
@@ -14,6 +15,7 @@ from delayzero.replay import (
     Replay,
     Sample,
     Targets,
+    episode_starts,
     queues_at,
     stacked_frames,
     targets_at,
@@ -23,37 +25,59 @@ from delayzero.settings import LearnerConfig
 
 
 class Batch(NamedTuple):
-    """What one update learns from: ``B`` positions, ``K`` unrolled steps, stacks of ``S``.
+    """The data of one update: ``B`` positions, ``K`` unrolled steps, stacks of ``S`` frames.
 
-    After ``C`` of the steps an imagined state is compared with what was really seen.
+    After ``C`` of the steps, the imagined state is compared with the real observation.
     """
 
     observation: Array
     """The stack at each position, ``[B, S, ...]``."""
     following: Array
-    """The stacks that were seen after the compared steps, ``[B, C, S, ...]``."""
+    """The observed stacks after the compared steps, ``[B, C, S, ...]``."""
     compared: Array
-    """Those steps, from 0 to ``K - 1``, each at most once for a position, ``[B, C]``."""
+    """Those steps, from 0 to ``K - 1``, each at most once per position, ``[B, C]``."""
     action: Array
-    """``[B, K]``."""
+    """The action of each unrolled step, ``[B, K]``."""
     policy: Array
-    """``[B, K + 1, A]``."""
+    """The policy targets, ``[B, K + 1, A]``."""
     value: Array
-    """``[B, K + 1]``."""
+    """The value targets, ``[B, K + 1]``."""
     prefix: Array
-    """``[B, K]``."""
+    """The value prefix targets, ``[B, K]``."""
     alive: Array
-    """Which unrolled states belong to the first one's return, ``[B, K + 1]``."""
+    """Which unrolled states belong to the first state's return, ``[B, K + 1]``."""
     weight: Array
     """Importance weights, ``[B]``."""
     age: Array
-    """Updates since the targets at each position were made, ``[B]``."""
+    """The age of the targets at each position, in updates, ``[B]``."""
     queue: Queue | None = None
     """For a model that sees them: the pending actions at each state, ``[B, K + 1, W]``."""
 
 
+def assert_batch(batch: Batch, actions: int) -> None:
+    """Check the shapes of a batch against each other.
+
+    Args:
+        batch: The batch.
+        actions: The number of actions A.
+
+    Raises:
+        AssertionError: A shape is not the one that :class:`Batch` documents.
+    """
+    chex.assert_rank([batch.action, batch.compared], 2)
+    (size, unroll), states = batch.action.shape, batch.action.shape[1] + 1
+    chex.assert_shape([batch.value, batch.alive], (size, states))
+    chex.assert_shape(batch.policy, (size, states, actions))
+    chex.assert_shape(batch.prefix, (size, unroll))
+    chex.assert_shape([batch.weight, batch.age], (size,))
+    chex.assert_shape(batch.observation, (size, ...))
+    chex.assert_shape(batch.following, (*batch.compared.shape, *batch.observation.shape[1:]))
+    if batch.queue is not None:
+        chex.assert_shape([batch.queue.action, batch.queue.mask], (size, states, None))
+
+
 def window_targets(replay: Replay, sample: Sample, window: int) -> Targets:
-    """The stored targets of the sampled windows, ``[B, window + 1, ...]``."""
+    """Return the stored targets of the sampled windows, ``[B, window + 1, ...]``."""
     return targets_at(replay, *window_slots(replay, sample, window))
 
 
@@ -72,26 +96,29 @@ def assemble(
     Args:
         replay: The replay.
         sample: The sampled positions.
-        targets: Policies and values of their windows, stored or searched anew, ``[B, W, ...]``.
-        compared: See :class:`Batch`.
-        config: The learner's.
-        discount: Of the problem.
-        updates: Updates made so far, ``[]``.
+        targets: Policies and values of their windows, stored or from new searches,
+            ``[B, W, ...]``.
+        compared: See :class:`Batch`, ``[B, C]``.
+        config: The learner's settings.
+        discount: The discount per step.
+        updates: The number of updates made so far, ``[]``.
     """
-    unroll, window = config.unroll, config.window
-    assert compared.shape[0] == sample.times.shape[0]
+    unroll, window, size = config.unroll, config.window, sample.times.shape[0]
+    chex.assert_shape(compared, (size, None))
+    chex.assert_shape(list(targets), (size, window + 1, ...))
+    chex.assert_rank(updates, 0)
     slots, envs = window_slots(replay, sample, window)
-    happened = jax.tree.map(lambda field: field[slots, envs], replay.transitions)
-    start = replay.start[slots[:, 0], envs[:, 0]]
-    reached = sample.times[:, None] + 1 + compared
-    alive = alive_steps(happened.terminated, happened.truncated, unroll)
+    transitions = jax.tree.map(lambda field: field[slots, envs], replay.transitions)
+    start = episode_starts(replay, sample.times, sample.envs)
+    compared_times = sample.times[:, None] + 1 + compared
+    alive = alive_steps(transitions.terminated, transitions.truncated, unroll)
     age = (replay.length - sample.times) * replay.num_envs
-    searched = config.bootstrap == "search"
+    from_search = config.bootstrap == "search"
     value = value_targets(
-        happened.reward,
-        happened.terminated,
-        happened.truncated,
-        targets.search_value if searched else targets.network_value,
+        transitions.reward,
+        transitions.terminated,
+        transitions.truncated,
+        targets.search_value if from_search else targets.network_value,
         steps_by_age(age, config.td_steps, config.td_age),
         discount=discount,
         unroll=unroll,
@@ -101,12 +128,12 @@ def assemble(
         value = jnp.where(old[:, None] & alive, targets.search_value[:, : unroll + 1], value)
     return Batch(
         observation=stacked_frames(replay, sample.times, sample.envs, start),
-        following=stacked_frames(replay, reached, sample.envs[:, None], start[:, None]),
+        following=stacked_frames(replay, compared_times, sample.envs[:, None], start[:, None]),
         compared=compared,
-        action=happened.action[:, :unroll],
+        action=transitions.action[:, :unroll],
         policy=targets.policy[:, : unroll + 1],
         value=value,
-        prefix=prefix_targets(happened.reward, alive, config.prefix_horizon),
+        prefix=prefix_targets(transitions.reward, alive, config.prefix_horizon),
         alive=alive,
         weight=sample.weights,
         age=updates - targets.made_at[:, 0],

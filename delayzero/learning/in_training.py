@@ -1,4 +1,4 @@
-"""Calling a model in training, where batch normalisation changes with every call."""
+"""Calling a model in training mode, where every call updates batch normalisation."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from delayzero.model.layers import MOMENTUM
 
 
 class InTraining:
-    """A model that normalises by each batch's statistics; every call moves the running ones.
+    """A model in training mode: it normalises by the batch, and calls update running statistics.
 
     Attributes:
-        model: In training mode.
-        variables: As the calls so far have left them; parameters never change.
+        model: The model in training mode.
+        variables: The variables after the calls so far; parameters never change.
     """
 
     def __init__(self, model: WorldModel, variables: Any) -> None:
@@ -24,30 +24,32 @@ class InTraining:
         self.variables = variables
 
     def __call__(self, method: str, *inputs: Any) -> Any:
-        """Call a method of the model."""
-        result, changed = self._apply(method, *inputs)
-        self.variables = {**self.variables, **changed}
+        """Call a method of the model with one batch, ``[B, ...]``."""
+        result, statistics = self._apply(method, *inputs)
+        self.variables = {**self.variables, **statistics}
         return result
 
     def several(self, method: str, *inputs: Any) -> Any:
-        """Call a method for each of several batches, ``[G, B, ...]``, as if one after the other.
+        """Call a method of the model with several batches, ``[G, B, ...]``, one after another.
 
-        They are computed together, which takes a GPU little longer than one: no batch's results
-        depend on the running statistics that another one leaves.
+        They are computed together, which takes a GPU little longer than one batch: the results of
+        a batch do not depend on the running statistics.
         """
-        results, changed = jax.vmap(lambda *batch: self._apply(method, *batch))(*inputs)
-        old = {name: self.variables[name] for name in changed}
-        self.variables = {**self.variables, **jax.tree.map(_moved_in_turn, old, changed)}
+        results, statistics = jax.vmap(lambda *batch: self._apply(method, *batch))(*inputs)
+        old = {name: self.variables[name] for name in statistics}
+        self.variables = {**self.variables, **jax.tree.map(_updated_in_turn, old, statistics)}
         return results
 
     def _apply(self, method: str, *inputs: Any) -> tuple[Any, Any]:
         return self.model.apply(self.variables, *inputs, method=method, mutable=["batch_stats"])
 
 
-def _moved_in_turn(old: jax.Array, each: jax.Array) -> jax.Array:
-    """Running statistics after several batches in turn, from where each alone would move them.
+def _updated_in_turn(old: jax.Array, each: jax.Array) -> jax.Array:
+    """Return the running statistics after G batches in turn.
 
-    r_G = m^G old + (1 - m) sum_g m^(G-1-g) s_g, and each_g = m old + (1 - m) s_g.
+    With batch statistics s_g they are r_G = m^G old + (1 - m) sum_g m^(G-1-g) s_g. The s_g follow
+    from ``each``, ``[G, ...]``: the running statistics after one batch alone,
+    each_g = m old + (1 - m) s_g.
     """
     shares = MOMENTUM ** jnp.arange(len(each) - 1, -1, -1, dtype=old.dtype)
     return old + jnp.tensordot(shares, each - old, axes=1)

@@ -1,10 +1,11 @@
-"""What the training loop needs of a learner: a state, and many updates in one compiled call."""
+"""The interface of a learner: its state, and many updates in one compiled call."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
+import chex
 import jax
 import jax.numpy as jnp
 import optax
@@ -15,22 +16,23 @@ from delayzero.replay import Replay, Sample, sample
 from delayzero.settings import ReplayConfig
 
 Metrics = dict[str, Array]
-"""Averages of a batch by name; those with a dimension are by unrolled step."""
+"""Averages over a batch by name; a metric with a dimension has an entry per unrolled step."""
 PRIORITY_FLOOR = 1e-6
+"""Added to every new priority, so that none is 0."""
 NEVER = -1
 """In :attr:`LearnerState.failed`: no update has failed."""
 
 
 class LearnerState(NamedTuple):
-    """Everything that updates change, apart from the replay's priorities."""
+    """Everything that updates change, except the replay's priorities."""
 
     variables: Any
-    """What was learned: parameters, and statistics where a network has some."""
+    """Parameters, and statistics where a network has some."""
     target: Any
-    """An older copy, to make targets with; empty where the newest is used."""
+    """An older copy of the variables, for targets; empty where the newest are used."""
     optimiser: Any
     updates: Array
-    """Updates made, ``[]``."""
+    """The number of updates made, ``[]``."""
     failed: Array
     """The update whose loss or gradient was not finite, or :data:`NEVER`, ``[]``."""
 
@@ -38,12 +40,12 @@ class LearnerState(NamedTuple):
 def before_updates(
     variables: Any, optimiser: optax.GradientTransformation, *, keeps_target: bool
 ) -> LearnerState:
-    """The state before the first update.
+    """Return the state before the first update.
 
     Args:
-        variables: The model's.
-        optimiser: Of their parameters.
-        keeps_target: Whether an older copy of them is kept.
+        variables: The model's variables.
+        optimiser: The optimiser of their parameters.
+        keeps_target: Whether the state has an older copy of the variables.
     """
     return LearnerState(
         variables=variables,
@@ -55,23 +57,23 @@ def before_updates(
 
 
 class AnyLearner(Protocol):
-    """A learner as the training loop sees it; pure functions of their arguments."""
+    """The learner's interface to the training loop; all methods are pure functions."""
 
     @property
     def window(self) -> int:
-        """Rows behind a sampled one that an update needs."""
+        """The number of rows after a sampled one that an update needs."""
 
     @property
     def rate_setting(self) -> str:
-        """The name of the setting of its learning rate."""
+        """The option that sets the learning rate."""
 
     def init(self, key: Array, observation: Array, queue: Queue | None = None) -> LearnerState:
-        """The state before the first update.
+        """Return the state before the first update.
 
         Args:
             key: A random key.
-            observation: Any stack of observations, ``[B, S, ...]``.
-            queue: Any pending actions, ``[B, W]``, for a model that sees them.
+            observation: An example stack of observations, ``[B, S, ...]``.
+            queue: Example pending actions, ``[B, W]``, for a model that sees them.
         """
 
     def update(
@@ -80,11 +82,11 @@ class AnyLearner(Protocol):
         """Make ``count`` updates, see :func:`repeat_updates`."""
 
     def batch(self, state: LearnerState, replay: Replay, key: Array) -> tuple[Sample, Any]:
-        """The batch of the next update, a named tuple of arrays."""
+        """Return the sample and the batch of the next update, a named tuple of arrays."""
 
 
 OneUpdate = Callable[[LearnerState, Replay, Array], tuple[LearnerState, Replay, Metrics]]
-"""``(state, replay, key) -> (state, replay, metrics)``; only priorities of the replay change."""
+"""``(state, replay, key) -> (state, replay, metrics)``; of the replay only priorities change."""
 
 
 def repeat_updates(
@@ -93,17 +95,19 @@ def repeat_updates(
     """Make ``count`` updates, or stop before the first whose loss is not finite.
 
     Args:
-        one_update: Makes one; it marks a state as failed rather than change it.
-        state: The learner's.
-        replay: To learn from; its priorities change.
-        key: One for the whole run: update i uses the i-th key derived from it.
-        count: How many, ``[]``; it may differ from call to call.
+        one_update: Makes one update; if it fails, it marks the state as failed and changes nothing
+            else.
+        state: The learner's state.
+        replay: The replay to learn from; its priorities change.
+        key: The same for the whole run: update i uses the i-th key derived from it.
+        count: The number of updates, ``[]``; it may differ from call to call.
 
     Returns:
         The new state, the replay, and the metrics averaged over the updates made.
     """
+    chex.assert_rank(count, 0)
 
-    def one(carry: tuple[Array, LearnerState, Array, Metrics]) -> Any:
+    def update(carry: tuple[Array, LearnerState, Array, Metrics]) -> Any:
         done, state, priority, sums = carry
         current = replay._replace(priority=priority)
         state, current, metrics = one_update(state, current, key)
@@ -111,27 +115,27 @@ def repeat_updates(
         sums = jax.tree.map(lambda total, x: total + jnp.where(good, x, 0), sums, metrics)
         return done + good, state, current.priority, sums
 
-    def wanted(carry: tuple[Array, LearnerState, Array, Metrics]) -> Array:
+    def unfinished(carry: tuple[Array, LearnerState, Array, Metrics]) -> Array:
         done, state, *_ = carry
         return (done < count) & (state.failed == NEVER)
 
     shapes = jax.eval_shape(one_update, state, replay, key)[2]
     zeros = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
-    begin = (jnp.zeros((), jnp.int32), state, replay.priority, zeros)
-    done, state, priority, sums = jax.lax.while_loop(wanted, one, begin)
+    initial = (jnp.zeros((), jnp.int32), state, replay.priority, zeros)
+    done, state, priority, sums = jax.lax.while_loop(unfinished, update, initial)
     metrics = jax.tree.map(lambda total: total / jnp.maximum(done, 1), sums)
     return state, replay._replace(priority=priority), metrics
 
 
 def only_if(finite: Array, updated: LearnerState, state: LearnerState) -> LearnerState:
-    """The updated state, or the old one, marked as failed, if something was not finite."""
+    """Return the updated state, or the old one marked as failed if ``finite`` is False."""
     failed = state._replace(failed=state.updates)
     kept: LearnerState = jax.tree.map(lambda new, old: jnp.where(finite, new, old), updated, failed)
     return kept
 
 
 def all_finite(*arrays: Array) -> Array:
-    """Whether every number is finite, ``[]``."""
+    """Return whether all entries are finite, ``[]``."""
     return jnp.all(jnp.stack([jnp.isfinite(x).all() for x in arrays]))
 
 
@@ -144,15 +148,15 @@ def sample_batch(
     ahead: int,
     progress: Array,
 ) -> Sample:
-    """Draw rows as a run does, with the correction of priorities that its progress asks for.
+    """Draw rows with the priority correction for the current progress of the run.
 
     Args:
         replay: The replay.
         key: A random key.
-        config: How to sample.
-        batch_size: How many rows.
-        ahead: Rows that a sample needs behind its own.
-        progress: The share of all updates that is done, ``[]``.
+        config: The sampling settings.
+        batch_size: The number of rows.
+        ahead: The number of rows after its own that a sample needs.
+        progress: The share of all updates that are done, ``[]``.
     """
     begin, end = config.priority_correction, config.final_correction
     end = begin if end is None else end
@@ -168,7 +172,7 @@ def sample_batch(
 
 
 def weight_health(weights: Array) -> Metrics:
-    """The mean of importance weights ``[B]``, and how many equal ones would count as much."""
+    """Return the mean of importance weights ``[B]``, and the effective sample size."""
     return {
         "health/weight_mean": jnp.mean(weights),
         "health/weight_effective": jnp.square(jnp.sum(weights)) / jnp.sum(jnp.square(weights)),

@@ -1,14 +1,15 @@
-"""The loss of EfficientZero: value, value prefix, policy and consistency over an unrolled model."""
+"""EfficientZero's loss: value, value prefix, policy and consistency over an unrolled model."""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import chex
 import jax
 import jax.numpy as jnp
 from jax import Array
 
-from delayzero.learning.batch import Batch
+from delayzero.learning.batch import Batch, assert_batch
 from delayzero.learning.in_training import InTraining
 from delayzero.learning.learner import Metrics
 from delayzero.model import WorldModel
@@ -16,13 +17,13 @@ from delayzero.settings import LearnerConfig
 
 
 class LossOutput(NamedTuple):
-    """What a loss computes beside itself."""
+    """The outputs of a loss besides its value."""
 
     priority: Array
     """The value error at each position, ``[B]``."""
     metrics: Metrics
     variables: Any
-    """The variables with new statistics of batch normalisation."""
+    """The variables with updated statistics of batch normalisation."""
 
 
 class Unrolled(NamedTuple):
@@ -39,14 +40,14 @@ class Unrolled(NamedTuple):
 
 
 def unroll_model(model: InTraining, batch: Batch, horizon: int) -> Unrolled:
-    """Roll the model through the actions of a batch, and predict at every state.
+    """Roll the model through the actions of a batch and predict at every state.
 
-    The gradient into each imagined latent is halved. The prefix memory starts again from zero
-    every ``horizon`` steps. Real latents for the consistency loss get no gradient; they are encoded
-    in one call with the same weights, normalised by their own batch: by the running statistics they
-    would lose what they tell apart. Projections of imagined latents are normalised by the batch of
-    those compared first, of those compared second, and so on: by step, if all steps are compared.
-    Only the dynamics and the prefix memory run step by step.
+    The gradient into each imagined latent is halved. The prefix memory restarts from zero every
+    ``horizon`` steps. Real latents for the consistency loss get no gradient. They are encoded in
+    one call with the same weights and normalised by their own batch: normalised by the running
+    statistics, they would lose what distinguishes them. Projections of imagined latents are
+    normalised in C batches: of those compared first, of those compared second, and so on (by step,
+    if all steps are compared). Only the dynamics and the prefix memory run step by step.
     """
     steps = batch.action.shape[1]
     queue = jax.tree.map(lambda x: x[:, 0], batch.queue)
@@ -76,13 +77,23 @@ def unroll_model(model: InTraining, batch: Batch, horizon: int) -> Unrolled:
 def efficientzero_loss(
     model: WorldModel, variables: Any, batch: Batch, config: LearnerConfig
 ) -> tuple[Array, LossOutput]:
-    """The loss of a batch.
+    """Compute the loss of a batch.
 
     Per sample, L = w_pi sum_k CE(pi_k) + w_v sum_k CE(v_k) + w_p sum_k CE(prefix_k)
-    - w_c sum_k cos_k; the mean by importance weight, over the number of unrolled steps. Terms of
-    an unrolled state count while the step that leads to it was really taken; its policy only if
-    the return did not end there.
+    - w_c sum_k cos_k. The loss is the mean of L weighted by importance, divided by the number of
+    unrolled steps. The terms of an unrolled state count if the step to it was really taken; its
+    policy counts only if the return did not end there.
+
+    Args:
+        model: The world model.
+        variables: The model's variables.
+        batch: The batch.
+        config: The learner's settings.
+
+    Returns:
+        The loss, ``[]``, and its other outputs.
     """
+    assert_batch(batch, model.actions.count)
     support, steps = model.support, batch.action.shape[1]
     in_training = InTraining(model, variables)
     out = unroll_model(in_training, batch, config.prefix_horizon)
@@ -95,7 +106,7 @@ def efficientzero_loss(
     value_losses = support.cross_entropy(out.value_logits, value) * taken
     prefix_losses = support.cross_entropy(out.prefix_logits, prefix) * taken[1:]
     compared = _after_steps(taken[1:], batch.compared)
-    # As if all steps were compared, on average over the choices (but for their normalisation).
+    # Equals comparing all steps, on average over the choices, except for their normalisation.
     consistency_losses = -out.similarity * compared * (steps / compared.shape[0])
     per_sample = (
         config.policy_weight * policy_losses.sum(0)
@@ -127,47 +138,52 @@ def efficientzero_loss(
 
 
 def real_latents(model: InTraining, batch: Batch) -> Array:
-    """The real latents after the compared steps, as one batch ``[C * B, ...]``."""
+    """Encode the observations after the compared steps as one batch of latents ``[C * B, ...]``."""
 
-    def as_one(x: Array) -> Array:
+    def merged(x: Array) -> Array:
         return x.reshape(x.shape[0] * x.shape[1], *x.shape[2:])
 
     def compared(x: Array) -> Array:
-        return as_one(_after_steps(x[:, 1:].swapaxes(0, 1), batch.compared))
+        return merged(_after_steps(x[:, 1:].swapaxes(0, 1), batch.compared))
 
-    frames = as_one(batch.following.swapaxes(0, 1))
+    frames = merged(batch.following.swapaxes(0, 1))
     latents: Array = model("represent", frames, jax.tree.map(compared, batch.queue))
     return latents
 
 
 def _after_steps(values: Array, steps: Array) -> Array:
-    """Of values after all steps ``[K, B, ...]`` those after some ``[B, C]``: ``[C, B, ...]``."""
-    # Unique: the gradient is then written without adding.
+    """Select from values after all steps, ``[K, B, ...]``, those after ``steps`` ``[B, C]``.
+
+    Returns:
+        ``[C, B, ...]``.
+    """
+    # With unique indices the gradient is written without additions.
     return values.at[steps.T, jnp.arange(values.shape[1])].get(unique_indices=True)
 
 
 def _project(model: InTraining, latents: Array, size: int) -> Array:
-    """Projections to compare with, ``[C, B, P]``; no gradient goes through them."""
+    """Project real latents ``[C * B, ...]`` to ``[C, B, P]``, with B = ``size``, no gradient."""
     projections: Array = model("project", latents).astype(jnp.float32)
     return jax.lax.stop_gradient(projections.reshape(-1, size, projections.shape[-1]))
 
 
 def _half_gradient(latent: Array) -> Array:
-    """The same latent, with half the gradient."""
+    """Return the same latent with half the gradient."""
     return 0.5 * latent + jax.lax.stop_gradient(0.5 * latent)
 
 
 def cosine(a: Array, b: Array) -> Array:
-    """The cosine between the last dimensions, ``[...]``."""
+    """Return the cosine between vectors ``[..., D]``, ``[...]``."""
+    chex.assert_equal_shape([a, b])
     lengths = jnp.maximum(jnp.linalg.norm(a, axis=-1), 1e-5), jnp.linalg.norm(b, axis=-1)
     return jnp.sum(a * b, axis=-1) / (lengths[0] * jnp.maximum(lengths[1], 1e-5))
 
 
 def _entropy(probabilities: Array) -> Array:
-    """In nats, ``[...]``."""
+    """Return the entropy in nats, ``[...]``."""
     return jnp.sum(jax.scipy.special.entr(probabilities), axis=-1)
 
 
 def _mean(values: Array, mask: Array, axis: int | None = None) -> Array:
-    """The mean where the mask is 1."""
+    """Return the mean of the values where the mask is 1; 0 if it is 0 everywhere."""
     return jnp.sum(values * mask, axis=axis) / jnp.maximum(jnp.sum(mask, axis=axis), 1)

@@ -15,21 +15,21 @@ from delayzero.replay import Replay, Sample
 
 @dataclass(frozen=True)
 class NoLearner:
-    """Keeps nothing; see :class:`~delayzero.learning.learner.AnyLearner`."""
+    """A learner without weights; see :class:`~delayzero.learning.learner.AnyLearner`."""
 
     window: int = 0
     rate_setting: str = ""
 
     def init(self, key: Array, observation: Array, queue: Queue | None = None) -> LearnerState:
-        """A state without weights."""
+        """Return a state without weights."""
         return LearnerState((), (), (), jnp.zeros((), jnp.int32), jnp.full((), NEVER, jnp.int32))
 
     def update(
         self, state: LearnerState, replay: Replay, key: Array, count: Array
     ) -> tuple[LearnerState, Replay, Metrics]:
-        """Nothing changes."""
+        """Return everything unchanged."""
         return state, replay, {}
 
     def batch(self, state: LearnerState, replay: Replay, key: Array) -> tuple[Sample, Any]:
-        """There is none."""
+        """Raise NotImplementedError: there are no batches."""
         raise NotImplementedError("an agent that does not learn has no batches")

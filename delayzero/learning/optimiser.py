@@ -8,7 +8,7 @@ from delayzero.settings import LearnerConfig
 
 
 def learning_rate(config: LearnerConfig, total_updates: int) -> optax.Schedule:
-    """Linear warm-up, then constant, then a tenth."""
+    """Return the schedule: linear warm-up, then constant, then a tenth."""
     drop = max(config.warmup + 1, round(config.drop_at * total_updates))
     if config.drop_at == 1:
         drop = total_updates + config.warmup + 1
@@ -23,7 +23,10 @@ def learning_rate(config: LearnerConfig, total_updates: int) -> optax.Schedule:
 
 
 def make_optimiser(config: LearnerConfig, total_updates: int) -> optax.GradientTransformation:
-    """Clip, then SGD with decay inside the momentum (as in PyTorch), or AdamW."""
+    """Build the optimiser: clipping, then AdamW, or SGD with decay inside the momentum.
+
+    PyTorch's SGD places weight decay in the same way.
+    """
     rate = learning_rate(config, total_updates)
     clip = optax.clip_by_global_norm(config.clip_norm)
     if config.optimiser == "adam":

@@ -1,7 +1,7 @@
-"""The learner of Delayed-Q: double Q-learning on what really ran, and a forward model.
+"""The learner of Delayed-Q: double Q-learning on executed actions, and a forward model.
 
 After Derman et al. (2021), "Acting in Delayed Environments with Non-Stationary Markov Policies".
-All differences from it are listed in ``docs/agents.md``, under Delayed-Q.
+``docs/agents.md`` lists all differences from the paper, under Delayed-Q.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import chex
 import jax
 import jax.numpy as jnp
 import optax
@@ -27,26 +28,26 @@ from delayzero.learning.learner import (
     weight_health,
 )
 from delayzero.model import AtariQModel, QModel, as_floats
-from delayzero.replay import Replay, Sample, stacked_frames, with_priorities
+from delayzero.replay import Replay, Sample, episode_starts, stacked_frames, with_priorities
 from delayzero.settings import QConfig, ReplayConfig
 
 SMALLEST_CHANGE = 1e-8
-"""Added to the mean square of a number's changes, which may be none."""
+"""Added to the mean square of the changes, which may be 0."""
 
 
 class QBatch(NamedTuple):
-    """``B`` transitions."""
+    """A batch of ``B`` transitions."""
 
     observation: Array
     """Stacks, ``[B, S, ...]``."""
     following: Array
-    """The stacks after the step, ``[B, S, ...]``; the last of an episode where it ended."""
+    """The stacks after the step, ``[B, S, ...]``; the episode's last one where it ended."""
     action: Array
-    """What ran, ``[B]``."""
+    """The executed action, ``[B]``."""
     reward: Array
     """``[B]``."""
     terminated: Array
-    """Where the return ended with this reward, ``[B]``."""
+    """Whether the return ended with this reward, ``[B]``."""
     weight: Array
     """Importance weights, ``[B]``."""
 
@@ -54,45 +55,55 @@ class QBatch(NamedTuple):
 def double_q_targets(
     reward: Array, terminated: Array, online: Array, target: Array, discount: float
 ) -> Array:
-    """Double Q-learning: r + gamma Q'(s', argmax_a Q(s', a)), or r where the return ended, ``[B]``.
+    """Return the targets of double Q-learning, ``[B]``.
+
+    They are r + gamma Q'(s', argmax_a Q(s', a)), or r where the return ended.
 
     Args:
         reward: ``[B]``.
-        terminated: ``[B]``. A cut-off is none: its return goes on behind the last observation.
+        terminated: ``[B]``, bool. Not set by a truncation: its return continues after the last
+            observation.
         online: Q(s', .), ``[B, A]``.
         target: Q'(s', .) of the older copy, ``[B, A]``.
         discount: Gamma.
     """
+    chex.assert_rank([reward, online], [1, 2])
+    chex.assert_equal_shape([reward, terminated])
+    chex.assert_equal_shape([online, target])
+    chex.assert_equal_shape_prefix([reward, online], 1)
+    chex.assert_type(terminated, bool)
     best = jnp.argmax(online, axis=1)
     after = jnp.take_along_axis(target, best[:, None], axis=1)[:, 0]
     return reward + discount * jnp.where(terminated, 0.0, after)
 
 
 def forward_loss(model: QModel, batch: QBatch) -> Array:
-    """The forward model's loss, ``[]``: all numbers of an observation count alike.
+    """Return the forward model's loss, ``[]``; all components of an observation count equally.
 
-    For vectors the squared error of each number's predicted change, over the mean square of its
-    changes; for images the cross-entropy of each number, which is in [0, 1].
+    For vectors it is the squared error of each component's predicted change, divided by the mean
+    square of its changes. For images it is the cross-entropy of each component, which is in
+    [0, 1].
     """
-    said = model.said(batch.observation, batch.action)
+    chex.assert_equal_shape([batch.observation, batch.following])
+    output = model.forward_output(batch.observation, batch.action)
     before, after = as_floats(batch.observation[:, -1]), as_floats(batch.following[:, -1])
     if after.ndim > 2:
-        return jnp.mean(optax.sigmoid_binary_cross_entropy(said, after))
+        return jnp.mean(optax.sigmoid_binary_cross_entropy(output, after))
     change = after - before
-    wrong = jnp.square(said - change)
-    usual = jnp.mean(jnp.square(change), axis=0) + SMALLEST_CHANGE
-    return jnp.mean(wrong / usual)
+    error = jnp.square(output - change)
+    mean_square = jnp.mean(jnp.square(change), axis=0) + SMALLEST_CHANGE
+    return jnp.mean(error / mean_square)
 
 
 @dataclass(frozen=True)
 class QLearner:
-    """Makes updates of Q and of the forward model if there is one, both from the same batch.
+    """The learner of Q, and of the forward model if there is one, from the same batch.
 
     Attributes:
         model: The networks.
-        config: What an update is.
-        replay: How to sample.
-        total_updates: Of the whole run, for schedules.
+        config: The learner's settings.
+        replay: The sampling settings.
+        total_updates: The number of updates of the whole run, for schedules.
     """
 
     model: QModel | AtariQModel
@@ -102,12 +113,12 @@ class QLearner:
 
     @property
     def window(self) -> int:
-        """Rows behind a sampled one that an update needs: the next."""
+        """The number of rows after a sampled one that an update needs: the next one."""
         return 1
 
     @property
     def rate_setting(self) -> str:
-        """The name of the setting of its learning rate."""
+        """The option that sets the learning rate."""
         return "--q.learning-rate"
 
     def init(self, key: Array, observation: Array, queue: Queue | None = None) -> LearnerState:
@@ -124,8 +135,8 @@ class QLearner:
         return repeat_updates(self._one_update, state, replay, key, count)
 
     def batch(self, state: LearnerState, replay: Replay, key: Array) -> tuple[Sample, QBatch]:
-        """The batch of the next update."""
-        chosen = sample_batch(
+        """Return the sample and the batch of the next update."""
+        sample = sample_batch(
             replay,
             jax.random.fold_in(key, state.updates),
             self.replay,
@@ -133,45 +144,52 @@ class QLearner:
             ahead=self.window,
             progress=state.updates / self.total_updates,
         )
-        slots, envs = chosen.times % replay.rows, chosen.envs
-        start = replay.start[slots, envs]
-        frames = stacked_frames(replay, chosen.times + 1, envs, start, replay.stack + 1)
-        happened = jax.tree.map(lambda field: field[slots, envs], replay.transitions)
+        times, envs = sample.times, sample.envs
+        start = episode_starts(replay, times, envs)
+        frames = stacked_frames(replay, times + 1, envs, start, replay.stack + 1)
+        slots = times % replay.rows
+        transitions = jax.tree.map(lambda field: field[slots, envs], replay.transitions)
         batch = QBatch(
             observation=frames[:, :-1],
             following=frames[:, 1:],
-            action=happened.action,
-            reward=happened.reward,
-            terminated=happened.terminated,
-            weight=chosen.weights,
+            action=transitions.action,
+            reward=transitions.reward,
+            terminated=transitions.terminated,
+            weight=sample.weights,
         )
-        return chosen, batch
+        return sample, batch
 
     def loss(self, variables: Any, target: Any, batch: QBatch) -> tuple[Array, tuple[Array, Any]]:
-        """The loss of a batch.
+        """Compute the loss of a batch.
 
-        Huber(Q(s, x) - y), and the forward model's, see :func:`forward_loss`.
+        It is Huber(Q(s, x) - y) plus the forward model's loss, see :func:`forward_loss`.
+
+        Args:
+            variables: The variables of the networks.
+            target: Their older copy.
+            batch: The batch.
 
         Returns:
-            The loss, and beside it the absolute error of Q, ``[B]``, and metrics.
+            The loss, ``[]``, and a pair of the absolute error of Q, ``[B]``, and metrics.
         """
         model = self.model.bind(variables)
         values = model.values(batch.observation)
-        wanted = double_q_targets(
+        q_target = double_q_targets(
             batch.reward,
             batch.terminated,
             model.values(batch.following),
             self.model.bind(target).values(batch.following),
             self.config.discount,
         )
-        wanted = jax.lax.stop_gradient(wanted)
+        q_target = jax.lax.stop_gradient(q_target)
         value = jnp.take_along_axis(values, batch.action[:, None], axis=1)[:, 0]
-        q_loss = jnp.mean(batch.weight * optax.huber_loss(value, wanted))
-        error = jnp.abs(value - wanted)
+        chex.assert_equal_shape([value, q_target, batch.weight])
+        q_loss = jnp.mean(batch.weight * optax.huber_loss(value, q_target))
+        error = jnp.abs(value - q_target)
         metrics = {
             "loss": q_loss,
             "loss/q": q_loss,
-            "q/target": wanted.mean(),
+            "q/target": q_target.mean(),
             "q/network": value.mean(),
             "q/error": error.mean(),
         }
@@ -183,7 +201,7 @@ class QLearner:
     def _one_update(
         self, state: LearnerState, replay: Replay, key: Array
     ) -> tuple[LearnerState, Replay, Metrics]:
-        chosen, batch = self.batch(state, replay, key)
+        sample, batch = self.batch(state, replay, key)
 
         def loss_of(params: Any) -> tuple[Array, tuple[Array, Metrics]]:
             return self.loss({"params": params}, state.target, batch)
@@ -202,14 +220,14 @@ class QLearner:
             failed=state.failed,
         )
         finite = all_finite(norm, metrics["loss"])
-        renewed = with_priorities(replay, chosen, error + PRIORITY_FLOOR)
+        renewed = with_priorities(replay, sample, error + PRIORITY_FLOOR)
         priority = jnp.where(finite, renewed.priority, replay.priority)
-        metrics = {**metrics, **weight_health(chosen.weights), "gradient/norm": norm}
+        metrics = {**metrics, **weight_health(sample.weights), "gradient/norm": norm}
         return only_if(finite, updated, state), replay._replace(priority=priority), metrics
 
     @property
     def _optimiser(self) -> optax.GradientTransformation:
-        """Adam for each network by itself, so that neither's clipping touches the other."""
+        """Adam for each network separately, so that clipping one does not affect the other."""
 
         def adam(rate: float) -> optax.GradientTransformation:
             falling = optax.linear_schedule(rate, rate / 10, self.total_updates)

@@ -1,9 +1,10 @@
-"""Searching stored positions again, with newer weights."""
+"""Reanalysis: searching stored positions again, with newer weights."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import chex
 import jax
 import jax.numpy as jnp
 from jax import Array
@@ -21,7 +22,12 @@ from delayzero.settings import LearnerConfig
 
 
 def targets_of(result: SearchResult, updates: Array) -> Targets:
-    """What is kept of a search, by weights that had had so many updates."""
+    """Return the targets from a search.
+
+    Args:
+        result: The search's result.
+        updates: The number of updates that had made the weights of the search.
+    """
     made_at = jnp.broadcast_to(updates, result.value.shape).astype(jnp.int32)
     return Targets(result.policy, result.value, result.network_value, made_at)
 
@@ -41,24 +47,26 @@ def sweep(
 
     Args:
         planner: The search.
-        variables: The model's.
+        variables: The model's variables.
         key: A random key.
-        replay: At least ``roots`` positions must be stored.
-        position: Where the last sweep stopped, ``[]``.
-        count: How many chunks, ``[]``.
-        roots: Positions in a chunk.
-        updates: That the variables have had, ``[]``.
+        replay: The replay; at least ``roots`` positions must be stored.
+        position: The position at which the last sweep stopped, ``[]``.
+        count: The number of chunks, ``[]``.
+        roots: The number of positions in a chunk.
+        updates: The number of updates that made the variables, ``[]``.
 
     Returns:
-        The replay with new targets, and where this sweep stopped.
+        The replay with new targets, and the position at which this sweep stopped.
     """
+    chex.assert_rank([position, count, updates], 0)
+    assert isinstance(replay.targets, Targets), "this replay has no targets to renew"
     stored = jnp.minimum(replay.length, replay.rows) * replay.num_envs
 
     def chunk(i: Array, carry: tuple[Targets, Array]) -> tuple[Targets, Array]:
         targets, position = carry
         places = (position + jnp.arange(roots, dtype=jnp.int32)) % stored
         slots, envs = places // replay.num_envs, places % replay.num_envs
-        new = searched(
+        new = search_rows(
             planner,
             variables,
             jax.random.fold_in(key, i),
@@ -69,7 +77,6 @@ def sweep(
         )
         return _put(targets, slots, envs, new), (position + roots) % stored
 
-    assert isinstance(replay.targets, Targets)
     targets, position = jax.lax.fori_loop(0, count, chunk, (replay.targets, position))
     return replay._replace(targets=targets), position
 
@@ -83,24 +90,33 @@ def with_newest_searched(
     *,
     updates: Array,
 ) -> Replay:
-    """The replay with targets for its newest ``count`` rows, searched at what was really seen.
+    """Return the replay with new targets for its newest ``count`` rows, from their observations.
 
-    For agents whose own searches were about other states, those that their decisions would meet.
+    For agents that search from predicted states while acting: the states in which their decisions
+    will take effect.
+
+    Args:
+        planner: The search.
+        variables: The model's variables.
+        key: A random key.
+        replay: The replay.
+        count: The number of rows.
+        updates: The number of updates that made the variables, ``[]``.
     """
+    assert isinstance(replay.targets, Targets), "this replay has no targets to renew"
     slots, envs = newest_places(replay, count)
-    new = searched(planner, variables, key, replay, slots, envs, updates=updates)
-    assert isinstance(replay.targets, Targets)
+    new = search_rows(planner, variables, key, replay, slots, envs, updates=updates)
     return replay._replace(targets=_put(replay.targets, slots, envs, new))
 
 
 def newest_places(replay: Replay, count: int) -> tuple[Array, Array]:
-    """Slots and environments of the newest ``count`` rows, ``[count * N]`` both."""
+    """Return slots and environments of the newest ``count`` rows, both ``[count * N]``."""
     times = replay.length - count + jnp.arange(count, dtype=jnp.int32)
     slots = jnp.repeat(times % replay.rows, replay.num_envs)
     return slots, jnp.tile(jnp.arange(replay.num_envs, dtype=jnp.int32), count)
 
 
-def searched(
+def search_rows(
     planner: Planner,
     variables: Any,
     key: Array,
@@ -110,14 +126,28 @@ def searched(
     *,
     updates: Array,
 ) -> Targets:
-    """What a search finds at stored positions, ``[B, ...]``."""
+    """Search from stored positions.
+
+    Args:
+        planner: The search.
+        variables: The model's variables.
+        key: A random key.
+        replay: The replay.
+        slots: The slots of the positions, ``[B]``.
+        envs: Their environments, ``[B]``.
+        updates: The number of updates that made the variables, ``[]``.
+
+    Returns:
+        The targets, ``[B, ...]``.
+    """
+    chex.assert_rank([slots, envs, updates], [1, 1, 0])
     observation = observations_at(replay, slots, envs)
     model = planner.model.bind(variables)
     latent = model.represent(observation, queues_at(replay, slots, envs))
     return targets_of(planner.search(variables, key, latent, explore=True), updates)
 
 
-def searched_windows(
+def search_windows(
     planner: Planner,
     variables: Any,
     key: Array,
@@ -127,11 +157,24 @@ def searched_windows(
     *,
     updates: Array,
 ) -> Targets:
-    """Policies and values of sampled windows, searched now, ``[B, W, ...]``.
+    """Search the sampled windows.
 
-    The unrolled states are searched; the rows behind them are searched too if targets bootstrap
-    from searched values, and get the network's value otherwise.
+    The unrolled states are searched. The rows after them are searched too if targets bootstrap
+    from search values; otherwise they get the network's value.
+
+    Args:
+        planner: The search.
+        variables: The model's variables.
+        key: A random key.
+        replay: The replay.
+        sample: The sampled positions.
+        config: The learner's settings.
+        updates: The number of updates that made the variables, ``[]``.
+
+    Returns:
+        The targets of the windows, ``[B, W, ...]``.
     """
+    chex.assert_rank(updates, 0)
     window = config.window
     slots, envs = window_slots(replay, sample, window)
     batch, width = slots.shape
@@ -142,16 +185,15 @@ def searched_windows(
     )
     latent = model.represent(observation.reshape(batch * width, *observation.shape[2:]), queue)
     if config.bootstrap == "search" or config.mixed_value_after is not None:
-        found = planner.search(variables, key, latent, explore=True)
-        flat = targets_of(found, updates)
+        flat = targets_of(planner.search(variables, key, latent, explore=True), updates)
         return Targets(*(field.reshape(batch, width, *field.shape[1:]) for field in flat))
     value = planner.model.support.decode(model.predict(latent).value_logits)
     value = value.reshape(batch, width)
     states = config.unroll + 1
     latent = latent.reshape(batch, width, *latent.shape[1:])[:, :states]
     flat_latent = latent.reshape(batch * states, *latent.shape[2:])
-    found = planner.search(variables, key, flat_latent, explore=True)
-    policy = found.policy.reshape(batch, states, -1)
+    search_result = planner.search(variables, key, flat_latent, explore=True)
+    policy = search_result.policy.reshape(batch, states, -1)
     unused = jnp.zeros((batch, width - states, policy.shape[-1]))
     return Targets(
         policy=jnp.concatenate([policy, unused], axis=1),
@@ -162,5 +204,6 @@ def searched_windows(
 
 
 def _put(targets: Targets, slots: Array, envs: Array, new: Targets) -> Targets:
+    """Return the targets with new ones at ``[slots, envs]``."""
     pairs = zip(targets, new, strict=True)
     return Targets(*(field.at[slots, envs].set(value) for field, value in pairs))

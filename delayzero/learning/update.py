@@ -26,25 +26,25 @@ from delayzero.learning.learner import (
 )
 from delayzero.learning.loss import LossOutput, efficientzero_loss
 from delayzero.learning.optimiser import learning_rate, make_optimiser
-from delayzero.learning.reanalysis import searched_windows
+from delayzero.learning.reanalysis import search_windows
 from delayzero.planning import Planner
 from delayzero.replay import Replay, Sample, with_priorities
 from delayzero.settings import LearnerConfig, ReanalysisConfig, ReplayConfig
 
 SAMPLING, AUGMENTATION, COMPARED = range(3)
-"""Streams of random keys of an update."""
+"""The random streams of an update."""
 
 
 @dataclass(frozen=True)
 class Learner:
-    """Makes updates.
+    """The learner of a world model, with EfficientZero's loss.
 
     Attributes:
         planner: The model, and the search for reanalysis.
-        config: What an update is.
-        reanalysis: Where targets come from.
-        replay: How to sample.
-        total_updates: Of the whole run, for schedules.
+        config: The learner's settings.
+        reanalysis: The settings of reanalysis, from which targets come.
+        replay: The sampling settings.
+        total_updates: The number of updates of the whole run, for schedules.
         augment: Whether to augment images.
     """
 
@@ -57,21 +57,21 @@ class Learner:
 
     @property
     def window(self) -> int:
-        """Rows behind a sampled one that an update needs."""
+        """The number of rows after a sampled one that an update needs."""
         return self.config.window
 
     @property
     def rate_setting(self) -> str:
-        """The name of the setting of its learning rate."""
+        """The option that sets the learning rate."""
         return "--learner.learning-rate"
 
     def init(self, key: Array, observation: Array, queue: Queue | None = None) -> LearnerState:
-        """The state before the first update.
+        """Return the state before the first update.
 
         Args:
             key: A random key.
-            observation: Any stack of observations, ``[B, S, ...]``.
-            queue: Any pending actions, ``[B, W]``, for a model that sees them.
+            observation: An example stack of observations, ``[B, S, ...]``.
+            queue: Example pending actions, ``[B, W]``, for a model that sees them.
         """
         action = jnp.zeros(observation.shape[0], jnp.int32)
         variables = self.planner.model.init(key, observation, action, queue, method="everything")
@@ -84,9 +84,9 @@ class Learner:
         return repeat_updates(self._one_update, state, replay, key, count)
 
     def batch(self, state: LearnerState, replay: Replay, key: Array) -> tuple[Sample, Batch]:
-        """The batch of the next update, before augmentation."""
+        """Return the sample and the batch of the next update, before augmentation."""
         sample_key, search_key = jax.random.split(_stream(key, state, SAMPLING))
-        chosen = sample_batch(
+        sample = sample_batch(
             replay,
             sample_key,
             self.replay,
@@ -95,49 +95,49 @@ class Learner:
             progress=state.updates / self.total_updates,
         )
         if self.reanalysis.mode == "batch":
-            targets = searched_windows(
+            targets = search_windows(
                 self.planner,
                 self.target_variables(state),
                 search_key,
                 replay,
-                chosen,
+                sample,
                 self.config,
                 updates=self.target_updates(state),
             )
         else:
-            targets = window_targets(replay, chosen, self.config.window)
+            targets = window_targets(replay, sample, self.config.window)
         batch = assemble(
             replay,
-            chosen,
+            sample,
             targets,
             self.compared(_stream(key, state, COMPARED)),
             self.config,
             discount=self.planner.discount,
             updates=state.updates,
         )
-        return chosen, batch
+        return sample, batch
 
     def target_variables(self, state: LearnerState) -> Any:
-        """The weights that reanalysis uses."""
+        """Return the variables that reanalysis searches with."""
         return state.target if self._keeps_target else state.variables
 
     def target_updates(self, state: LearnerState) -> Array:
-        """The updates that those weights have had, ``[]``."""
+        """Return the number of updates that made those variables, ``[]``."""
         period = max(1, self.config.target_period)
         return state.updates // period * period
 
     def gradients(self, variables: Any, batch: Batch) -> tuple[Any, LossOutput]:
-        """The gradient of the loss, and what it computed beside."""
+        """Return the gradient of the loss, and the loss's other outputs."""
 
         def loss(params: Any) -> tuple[Array, LossOutput]:
-            given = {**variables, "params": params}
-            return efficientzero_loss(self.planner.model, given, batch, self.config)
+            with_params = {**variables, "params": params}
+            return efficientzero_loss(self.planner.model, with_params, batch, self.config)
 
         gradient, output = jax.grad(loss, has_aux=True)(variables["params"])
         return gradient, output
 
     def augmented(self, batch: Batch, key: Array) -> Batch:
-        """The batch with its images changed: the first stack and the following ones apart."""
+        """Augment the images of a batch: the first stack separately from the following ones."""
         if not self.augment:
             return batch
         first_key, following_key = jax.random.split(key)
@@ -149,7 +149,7 @@ class Learner:
         )
 
     def compared(self, key: Array) -> Array:
-        """The unrolled steps after which consistency is measured at each position, ``[B, C]``."""
+        """Choose the steps after which each position's consistency is measured, ``[B, C]``."""
         unroll, count = self.config.unroll, self.config.consistency_steps
         every = jnp.broadcast_to(jnp.arange(unroll), (self.config.batch_size, unroll))
         if count is None or count >= unroll:
@@ -160,7 +160,7 @@ class Learner:
         self, state: LearnerState, replay: Replay, key: Array
     ) -> tuple[LearnerState, Replay, Metrics]:
         with jax.named_scope("batch"):
-            chosen, batch = self.batch(state, replay, key)
+            sample, batch = self.batch(state, replay, key)
         with jax.named_scope("augmentation"):
             batch = self.augmented(batch, _stream(key, state, AUGMENTATION))
         gradient, output = self.gradients(state.variables, batch)
@@ -175,15 +175,15 @@ class Learner:
             updates=state.updates + 1,
             failed=state.failed,
         )
-        # Targets are asked too: a loss on clipped supports stays finite where they are not.
+        # Targets are checked too: the loss clips them to its support, so it would stay finite.
         finite = all_finite(norm, output.metrics["loss"], batch.value, batch.prefix)
         rate = learning_rate(self.config, self.total_updates)(state.updates)
         state = only_if(finite, updated, state)
-        renewed = with_priorities(replay, chosen, output.priority + PRIORITY_FLOOR)
+        renewed = with_priorities(replay, sample, output.priority + PRIORITY_FLOOR)
         priority = jnp.where(finite, renewed.priority, replay.priority)
         metrics = {
             **output.metrics,
-            **weight_health(chosen.weights),
+            **weight_health(sample.weights),
             "gradient/norm": norm,
             "learning_rate": rate,
         }
@@ -205,5 +205,5 @@ class Learner:
 
 
 def _stream(key: Array, state: LearnerState, stream: int) -> Array:
-    """The key of one use of randomness in the next update."""
+    """Return the key of one random stream in the next update."""
     return jax.random.fold_in(jax.random.fold_in(key, state.updates), stream)

@@ -1,7 +1,7 @@
-"""The world model: networks that imagine what actions lead to, in a latent space."""
+"""The world model: networks that predict, in a latent space, what actions lead to."""
 
 from delayzero.model.build import build_model
-from delayzero.model.layers import Memory
+from delayzero.model.layers import Memory, flat_latents
 from delayzero.model.parts import Prediction
 from delayzero.model.q_model import AtariQModel, QModel, as_floats, image_q_model, vector_q_model
 from delayzero.model.scalars import Support
@@ -16,6 +16,7 @@ __all__ = [
     "WorldModel",
     "as_floats",
     "build_model",
+    "flat_latents",
     "image_q_model",
     "vector_q_model",
 ]

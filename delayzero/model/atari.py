@@ -1,7 +1,7 @@
 """EfficientZero's network for Atari, layer by layer as published.
 
-Two parts of the published code never receive a gradient and are not built here: a convolution of
-the encoder and a second stack of residual blocks in the dynamics.
+Two parts of the published code never receive a gradient and are omitted here: a convolution in the
+encoder and a second stack of residual blocks in the dynamics.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PROJECTION = 1024
 
 
 class AtariEncoder(nn.Module):
-    """From images ``[B, 96, 96, S * C]`` to latents ``[B, 6, 6, 64]``."""
+    """Encoder from images ``[B, 96, 96, S * C]`` to latents ``[B, 6, 6, 64]``."""
 
     dtype: Any = jnp.float32
 
@@ -41,12 +41,12 @@ class AtariEncoder(nn.Module):
 
 
 def atari_model(actions: ActionSpec, support: Support, dtype: Any) -> WorldModel:
-    """EfficientZero's model, with 8.35 million parameters for 18 actions.
+    """Build EfficientZero's model; it has 8.35 million parameters for 18 actions.
 
     Args:
-        actions: What an action is.
-        support: The support of value and value prefix; 300 in the paper.
-        dtype: Of latents and memory.
+        actions: The action space.
+        support: The support of value and value prefix; its size is 300 in the paper.
+        dtype: The data type of latents and memory.
     """
     return WorldModel(
         encoder=AtariEncoder(dtype),

@@ -1,4 +1,4 @@
-"""From a configuration and the shape of the observations to a model."""
+"""Choosing and building the model for a configuration and an observation shape."""
 
 from __future__ import annotations
 
@@ -31,30 +31,31 @@ def build_model(
     """Build the world model for an environment; its parameters come from ``model.init``.
 
     Args:
-        config: The networks' kind and sizes.
-        observation_shape: Of one observation, without the stack: ``[H, W, C]`` or ``[D]``.
-        actions: What an action is.
+        config: The kind and the sizes of the networks.
+        observation_shape: The shape of one observation, without the stack: ``[H, W, C]`` or
+            ``[D]``.
+        actions: The action space.
         sees_queue: Whether latents include the pending actions.
 
     Raises:
-        ValueError: If the networks can't take such observations.
+        ValueError: The networks don't accept observations of this shape.
     """
     model = _environment_model(config, observation_shape, actions)
-    of_vectors = _kind(config, tuple(observation_shape)) == "mlp"
+    vector_latents = _kind(config, tuple(observation_shape)) == "mlp"
     model = model.clone(
         dynamics=model.dynamics.clone(action_code=config.action_code),
-        scales=config.scaled and not of_vectors,
+        scales=config.scaled and not vector_latents,
     )
     if not sees_queue:
         return model
-    norm: NormKind = "layer" if of_vectors else "batch"
+    norm: NormKind = "layer" if vector_latents else "batch"
     return model.clone(queue=QueueFusion(actions, norm=norm, dtype=model.dtype))
 
 
 def _environment_model(
     config: ModelConfig, observation_shape: tuple[int, ...], actions: ActionSpec
 ) -> WorldModel:
-    """The world model without delay."""
+    """Build the model of the environment alone, without pending actions."""
     support, dtype = Support(config.support), jnp.dtype(computed_in(config)).type
     match _kind(config, tuple(observation_shape)):
         case "atari":
@@ -68,7 +69,7 @@ def _environment_model(
 
 
 def _kind(config: ModelConfig, shape: tuple[int, ...]) -> Kind:
-    """The kind of networks for observations of a shape."""
+    """Return the kind of networks for observations of this shape."""
     if len(shape) not in (1, 3) or min(shape) < 1:
         raise ValueError(
             f"the model takes images [height, width, channels] or vectors [size], not observations"
@@ -88,12 +89,12 @@ def _kind(config: ModelConfig, shape: tuple[int, ...]) -> Kind:
 
 
 def computed_in(config: ModelConfig) -> Literal["float32", "bfloat16"]:
-    """The data type that the networks compute in, here."""
+    """Return the data type in which the networks compute on this device."""
     if config.dtype == "auto":
         return "bfloat16" if jax.default_backend() == "gpu" else "float32"
     return config.dtype
 
 
 def data_type(config: TrainConfig) -> str:
-    """Return the data type that the networks of a run compute in, here."""
+    """Return the data type in which a run's networks compute on this device."""
     return computed_in(config.model) if isinstance(config, SearchingConfig) else "float32"

@@ -1,4 +1,4 @@
-"""A small model for small images, such as MinAtar's of 10x10; it trains on a CPU."""
+"""A small model for small images, such as MinAtar's 10x10; it trains on a CPU."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from delayzero.model.world_model import WorldModel
 
 
 class ConvEncoder(nn.Module):
-    """From images ``[B, H, W, S * C]`` to latents ``[B, H / 2, W / 2, channels]``."""
+    """Encoder from images ``[B, H, W, S * C]`` to latents ``[B, H / 2, W / 2, channels]``."""
 
     channels: int
     dtype: Any = jnp.float32
@@ -31,15 +31,15 @@ class ConvEncoder(nn.Module):
 def conv_model(
     actions: ActionSpec, support: Support, channels: int, head: int, memory: int, dtype: Any
 ) -> WorldModel:
-    """The model for small images.
+    """Build the model for small images.
 
     Args:
-        actions: What an action is.
+        actions: The action space.
         support: The support of value and value prefix.
-        channels: The channels of the latent image.
+        channels: The number of channels of the latent image.
         head: The size of the hidden layers of heads, projector and predictor.
         memory: The size of the LSTM.
-        dtype: Of latents and memory.
+        dtype: The data type of latents and memory.
     """
     common: dict[str, Any] = {"channels": 8, "dtype": dtype}
     return WorldModel(

@@ -1,6 +1,6 @@
-"""The layers that every network is made of, initialised as PyTorch does.
+"""The layers of all networks, initialised as in PyTorch.
 
-Parameters are float32; what flows through the layers has their ``dtype``.
+Parameters are float32; activations have the layer's ``dtype``.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import jax.numpy as jnp
 from jax import Array
 
 Memory = tuple[Array, Array]
-"""Hidden state and cell (h, c) of the LSTM, each ``[B, H]``."""
+"""The LSTM's hidden state and cell (h, c), each ``[B, H]``."""
 NormKind = Literal["batch", "layer"]
 MOMENTUM = 0.9
-"""What a batch leaves of batch normalisation's running statistics."""
+"""The weight of the old running statistics when batch normalisation updates them."""
 
 
 def uniform(bound: float) -> nn.initializers.Initializer:
-    """An initialiser that draws from [-bound, bound)."""
+    """Return an initialiser that draws uniformly from [-bound, bound)."""
 
     def init(key: Array, shape: Any, dtype: Any = jnp.float32, **_: Any) -> Array:
         return jax.random.uniform(key, shape, dtype, -bound, bound)
@@ -34,7 +34,7 @@ class Linear(nn.Module):
 
     Attributes:
         features: The size of the output.
-        logits: Whether it is the last layer of a head, which begins at zero and gives float32.
+        logits: Whether this is the last layer of a head: initialised to zero, with float32 output.
     """
 
     features: int
@@ -52,21 +52,21 @@ class Linear(nn.Module):
 
 
 def convolve_by_library(x: Array, kernel: Array, stride: int) -> Array:
-    """A convolution of ``[B, H, W, C]`` padded by half the kernel, by XLA's own operation."""
+    """Convolve ``[B, H, W, C]``, padded by half the kernel, with XLA's convolution."""
     if stride == 2 and kernel.shape[0] == 3 and x.shape[-1] % 8 and not x.shape[1] % 2:
         return convolve_in_blocks(x, kernel)
-    # Given in numbers: "SAME" would pad a strided convolution on one side only.
+    # Explicit padding: "SAME" would pad a strided convolution on one side only.
     padding = [(size // 2, size // 2) for size in kernel.shape[:2]]
     return _convolved(x, kernel, stride, padding)
 
 
 def convolve_in_blocks(x: Array, kernel: Array) -> Array:
-    """A 3x3 convolution with stride 2, as one of 2x2 blocks of pixels with stride 1.
+    """Compute a 3x3 convolution with stride 2 as a stride-1 convolution of 2x2 pixel blocks.
 
-    For images of few channels, whose even sides it needs: tensor cores take channels in eights, and
-    a stack of four RGB images has twelve, but four times as many in a block. An output meets all
-    of its block and the nearest pixels of the blocks to the right and below; the others of those
-    get zeros.
+    For images with few channels; the sides must be even. Tensor cores process channels in groups of
+    eight. A stack of four RGB images has twelve channels, but a 2x2 block of it has four times as
+    many. Each output depends on its whole block and on the nearest pixels of the blocks to the
+    right and below; the kernel is zero at the other pixels of those blocks.
     """
     batch, height, width, channels = x.shape
     padded = jnp.pad(x, ((0, 0), (1, 1), (1, 1), (0, 0)))
@@ -85,10 +85,11 @@ def _convolved(x: Array, kernel: Array, stride: int, padding: list[tuple[int, in
 
 
 def convolve_by_products(x: Array, kernel: Array, stride: int) -> Array:
-    """The same as a sum of matrix products, one for each place in the kernel.
+    """Convolve as in :func:`convolve_by_library`, by a sum of matrix products.
 
-    For CPUs: inside a compiled loop, where all our searches and updates are, XLA's own
-    convolutions take 5 to 20 times as long there (jax 0.10), and so do their gradients.
+    There is one product for each position in the kernel. This is for CPUs: inside a compiled loop,
+    where all searches and updates run, XLA's convolutions and their gradients take 5 to 20 times
+    as long there (jax 0.10).
     """
     height, width, channels, features = kernel.shape
     padded = jnp.pad(x, ((0, 0), (height // 2,) * 2, (width // 2,) * 2, (0, 0)))
@@ -96,19 +97,20 @@ def convolve_by_products(x: Array, kernel: Array, stride: int) -> Array:
     total = jnp.zeros((x.shape[0] * rows * columns, features), x.dtype)
     for i in range(height):
         for j in range(width):
-            seen = padded[:, i : i + x.shape[1] : stride, j : j + x.shape[2] : stride]
-            total = total + seen.reshape(-1, channels) @ kernel[i, j]
+            pixels = padded[:, i : i + x.shape[1] : stride, j : j + x.shape[2] : stride]
+            total = total + pixels.reshape(-1, channels) @ kernel[i, j]
     return total.reshape(x.shape[0], rows, columns, features)
 
 
 def convolve(x: Array, kernel: Array, stride: int = 1) -> Array:
-    """A convolution of ``[B, H, W, C]`` padded by half the kernel, the fastest for the device."""
-    by = convolve_by_products if jax.default_backend() == "cpu" else convolve_by_library
-    return by(x, kernel, stride)
+    """Convolve ``[B, H, W, C]``, padded by half the kernel, in the fastest way for the device."""
+    on_cpu = jax.default_backend() == "cpu"
+    implementation = convolve_by_products if on_cpu else convolve_by_library
+    return implementation(x, kernel, stride)
 
 
 def new_kernel(module: nn.Module, size: int, channels: int, features: int) -> Array:
-    """The parameter ``kernel`` of a convolution, ``[size, size, channels, features]``."""
+    """Create the parameter ``kernel`` of a convolution, ``[size, size, channels, features]``."""
     shape = (size, size, channels, features)
     kernel: Array = module.param("kernel", uniform(1 / math.sqrt(math.prod(shape[:3]))), shape)
     return kernel
@@ -136,9 +138,9 @@ class BatchNorm(nn.Module):
     """Batch normalisation with learned scale and offset; statistics in float32.
 
     In training it uses the statistics of the batch and moves the running ones a tenth of the way
-    towards them. Unlike PyTorch, the running variance is that of the biased estimate (a difference
-    of 1/n, for n numbers per channel). Written here because flax's does not give away
-    :meth:`factors`, which convolutions take into their kernels.
+    towards them. Unlike PyTorch, it estimates the running variance with the biased estimator (a
+    relative difference of 1/n, for n numbers per channel). Flax's implementation is not used
+    because it does not expose :meth:`factors`, which convolutions fold into their kernels.
     """
 
     features: int
@@ -164,7 +166,7 @@ class BatchNorm(nn.Module):
         return (wide * factor + offset).astype(self.dtype)
 
     def factors(self) -> tuple[Array, Array]:
-        """Outside training it is a factor and an offset for each channel, ``[C]`` both."""
+        """Return the factor and the offset per channel outside training, both ``[C]``."""
         return self._factors(self.mean.value, self.var.value)
 
     def _factors(self, mean: Array, var: Array) -> tuple[Array, Array]:
@@ -175,8 +177,8 @@ class BatchNorm(nn.Module):
 class ConvNorm(nn.Module):
     """A 3x3 convolution of ``[B, H, W, C]``, then batch normalisation.
 
-    Outside training the normalisation's factor is in the kernel, so that only an offset is left of
-    it, which GPUs add within the convolution.
+    Outside training the normalisation's factor is folded into the kernel. Only the offset remains,
+    which GPUs add within the convolution.
     """
 
     features: int
@@ -185,12 +187,12 @@ class ConvNorm(nn.Module):
 
     @nn.compact
     def __call__(self, x: Array, train: bool, constants: Array | None = None) -> Array:
-        """The normalised convolution of an image, and of planes that are constant each.
+        """Convolve and normalise images to which constant planes may be appended.
 
         Args:
             x: ``[B, H, W, C]``.
-            train: Whether to normalise by the batch.
-            constants: Of further planes, ``[B, P]``.
+            train: Whether to normalise by the batch's statistics.
+            constants: The values of the constant planes, ``[B, P]``; None for no planes.
         """
         channels = x.shape[-1]
         planes = 0 if constants is None else constants.shape[-1]
@@ -207,11 +209,11 @@ class ConvNorm(nn.Module):
 
 
 def convolve_constants(constants: Array, kernel: Array, like: Array) -> Array:
-    """The convolution of planes that are constant each, without building them.
+    """Convolve planes that are each constant, without building the planes.
 
-    A convolution is linear, so what a plane adds is its constant times an image that is the same
-    for the whole batch. (With EfficientZero's plane for the action there would be 65 channels, an
-    odd number for a GPU: it pads them, with copies.)
+    A convolution is linear, so a plane contributes its constant times an image that is the same
+    for the whole batch. (With EfficientZero's action plane as a channel there would be 65, a number
+    that a GPU pads, by copying.)
 
     Args:
         constants: ``[B, P]``.
@@ -240,10 +242,10 @@ class Norm(nn.Module):
 
 
 class ResidualBlock(nn.Module):
-    """Two 3x3 convolutions around which the input is added, then ReLU.
+    """Two 3x3 convolutions with a skip connection, then ReLU.
 
-    With a ``stride`` above 1 it shrinks the image; the input is then brought to the new shape by
-    a convolution of its own, without normalisation.
+    A ``stride`` above 1 shrinks the image; the skip connection then has a strided convolution
+    without normalisation.
     """
 
     features: int
@@ -260,7 +262,7 @@ class ResidualBlock(nn.Module):
 
 
 class LSTMInput(nn.Module):
-    """What an input adds to the gates of an LSTM of this size, ``[B, 4 * size]`` in float32."""
+    """The contribution of an input to the gates of an LSTM, ``[B, 4 * size]`` in float32."""
 
     size: int
     dtype: Any = jnp.float32
@@ -271,9 +273,9 @@ class LSTMInput(nn.Module):
 
 
 class LSTM(nn.Module):
-    """One step of an LSTM with PyTorch's parameters: gates i, f, g, o; each part has a bias.
+    """One step of an LSTM with PyTorch's parameters: gates i, f, g, o, and two biases.
 
-    It is float32 inside: that is cheap, and the cell adds up over steps.
+    It computes in float32: that is cheap, and the cell accumulates over steps.
     """
 
     size: int
@@ -297,9 +299,14 @@ def _gates(module: LSTMInput | LSTM, x: Array, size: int) -> Array:
     return product + bias
 
 
+def flat_latents(latent: Array) -> Array:
+    """Flatten latents ``[B, ...]`` to vectors ``[B, D]`` in float32."""
+    return latent.reshape(latent.shape[0], -1).astype(jnp.float32)
+
+
 def scale_to_unit(x: Array) -> Array:
-    """Each of ``[B, ...]`` from its own range to [0, 1]; one that is constant becomes 0."""
-    wide = x.reshape(x.shape[0], -1).astype(jnp.float32)
+    """Scale each of ``B`` latents ``[B, ...]`` from its range to [0, 1]; a constant one to 0."""
+    wide = flat_latents(x)
     lowest, highest = -_highest(-wide), _highest(wide)
     scaled = (wide - lowest) / jnp.maximum(highest - lowest, 1e-5)
     return scaled.astype(x.dtype).reshape(x.shape)
@@ -307,10 +314,10 @@ def scale_to_unit(x: Array) -> Array:
 
 @jax.custom_jvp
 def _highest(x: Array) -> Array:
-    """The largest entry of each row ``[B, D]``, ``[B, 1]``.
+    """Return the largest entry of each row of ``[B, D]``, ``[B, 1]``.
 
-    Its gradient goes to one entry. That of ``max`` looks for all that are equal to the largest, and
-    is NaN where a compiler computes them a second time and rounds otherwise.
+    The gradient goes to exactly one entry. The gradient of ``max`` goes to all entries equal to the
+    maximum; it is NaN if the compiler recomputes the entries and rounds them differently.
     """
     return jnp.max(x, axis=1, keepdims=True)
 
@@ -323,7 +330,7 @@ def _highest_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, 
 
 
 def mean_pool(x: Array) -> Array:
-    """Halve an image ``[B, H, W, C]`` by means of 3x3, stride 2; the padding of 1 is counted."""
+    """Halve images ``[B, H, W, C]`` by 3x3 mean pooling, stride 2; padding counts as zeros."""
     padding = ((0, 0), (1, 1), (1, 1), (0, 0))
     wide = x.astype(jnp.float32)
     sums: Array = jax.lax.reduce_window(wide, 0.0, jax.lax.add, (1, 3, 3, 1), (1, 2, 2, 1), padding)

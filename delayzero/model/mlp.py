@@ -1,4 +1,4 @@
-"""A small model for vectors, normalised by layer."""
+"""A small model for vectors, with layer normalisation."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from delayzero.settings import ActionCode
 
 
 class VectorDynamics(nn.Module):
-    """The next latent vector ``[B, D]``: the latent plus a change, normalised again.
+    """Dynamics of latent vectors ``[B, D]``: the latent plus a predicted change, normalised.
 
     Attributes:
-        actions: What an action is.
+        actions: The action space.
         width: The size of every hidden layer.
         action_code: See :func:`~delayzero.model.parts.encode_actions`.
     """
@@ -43,15 +43,15 @@ class VectorDynamics(nn.Module):
 def mlp_model(
     actions: ActionSpec, support: Support, latent: int, width: int, memory: int, dtype: Any
 ) -> WorldModel:
-    """The model for vectors.
+    """Build the model for vectors.
 
     Args:
-        actions: What an action is.
+        actions: The action space.
         support: The support of value and value prefix.
         latent: The size of the latent state.
         width: The size of every hidden layer.
         memory: The size of the LSTM.
-        dtype: Of latents and memory.
+        dtype: The data type of latents and memory.
     """
     common: dict[str, Any] = {"norm": "layer", "dtype": dtype}
     return WorldModel(

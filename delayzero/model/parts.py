@@ -1,6 +1,7 @@
-"""The parts that the networks share: heads, dynamics on images, projector and predictor.
+"""The parts that the networks share: heads, dynamics of images, projector and predictor.
 
-Every part takes ``train`` as its last argument: whether batch normalisation uses the batch.
+Every part takes ``train`` as its last argument: whether batch normalisation uses the statistics of
+the batch.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from delayzero.settings import ActionCode
 
 
 class Prediction(NamedTuple):
-    """What the model says of a latent state.
+    """The policy and the value that the model predicts for a latent state.
 
     Attributes:
         policy_logits: ``[B, A]``, float32.
@@ -44,8 +45,10 @@ class Perceptron(nn.Module):
 
     Attributes:
         widths: The size of each layer's output.
-        norm_last: Whether the last layer is normalised too (never followed by ReLU).
-        logits: Whether the last layer gives logits, see :class:`~delayzero.model.layers.Linear`.
+        norm: The kind of normalisation.
+        norm_last: Whether the last layer is normalised too (no ReLU follows it).
+        logits: Whether the last layer outputs logits, see
+            :class:`~delayzero.model.layers.Linear`.
     """
 
     widths: tuple[int, ...]
@@ -65,10 +68,10 @@ class Perceptron(nn.Module):
 
 
 class Flatten(nn.Module):
-    """A latent as vectors ``[B, D]``; an image first loses channels in a 1x1 convolution.
+    """Latents as vectors ``[B, D]``; a 1x1 convolution first reduces the channels of an image.
 
     Attributes:
-        channels: How many channels are kept of an image.
+        channels: The number of channels to which an image is reduced.
     """
 
     channels: int = 16
@@ -83,7 +86,7 @@ class Flatten(nn.Module):
 
 
 class Head(nn.Module):
-    """Logits ``[B, outputs]`` from a latent; all equal at the beginning."""
+    """Logits ``[B, outputs]`` from a latent; all equal before training."""
 
     outputs: int
     width: int
@@ -99,13 +102,14 @@ class Head(nn.Module):
 
 
 class PredictionNet(nn.Module):
-    """Policy and value of a latent: residual blocks that both share, then a head each.
+    """Policy and value of a latent: shared residual blocks, then one head each.
 
     Attributes:
-        actions: What an action is.
+        actions: The action space.
         bins: The size of the value's support.
         width: The hidden size of the heads.
-        blocks: How many residual blocks come first; only for images.
+        channels: The number of channels of an image that reach the heads.
+        blocks: The number of shared residual blocks; only for images.
     """
 
     actions: ActionSpec
@@ -128,13 +132,13 @@ class PredictionNet(nn.Module):
 
 
 class PrefixNet(nn.Module):
-    """The value prefix: the sum of rewards since the memory was last zero, as logits.
+    """Logits of the value prefix: the sum of rewards since the memory was last zero.
 
     Attributes:
         bins: The size of the support.
         memory_size: The size of the LSTM.
-        width: The hidden size behind it.
-        channels: How many channels of an image reach the LSTM.
+        width: The hidden size after the LSTM.
+        channels: The number of channels of an image that reach the LSTM.
     """
 
     bins: int
@@ -153,33 +157,33 @@ class PrefixNet(nn.Module):
         self.out = Perceptron(layers, self.norm, logits=True, dtype=self.dtype)
 
     def __call__(self, latent: Array, memory: Memory, train: bool) -> tuple[Array, Memory]:
-        memory = self.remember(self.read(latent, train), memory)
-        return self.tell(memory[0], train), memory
+        memory = self.next_memory(self.input_gates(latent, train), memory)
+        return self.logits(memory[0], train), memory
 
-    def read(self, latent: Array, train: bool) -> Array:
-        """What a latent adds to the gates of the LSTM, ``[B, 4 * memory_size]``."""
+    def input_gates(self, latent: Array, train: bool) -> Array:
+        """Return the latents' contribution to the LSTM's gates, ``[B, 4 * memory_size]``."""
         gates: Array = self.lstm_input(self.flatten(latent, train))
         return gates
 
-    def remember(self, gates: Array, memory: Memory) -> Memory:
-        """The next memory."""
+    def next_memory(self, gates: Array, memory: Memory) -> Memory:
+        """Return the memory after one LSTM step, from :meth:`input_gates`."""
         following: Memory = self.lstm(gates, memory)
         return following
 
-    def tell(self, hidden: Array, train: bool) -> Array:
-        """The logits of the prefix, from the memory's hidden state."""
+    def logits(self, hidden: Array, train: bool) -> Array:
+        """Return the logits of the prefix, ``[B, bins]``, from the memory's hidden state."""
         logits: Array = self.out(nn.relu(self.out_norm(hidden, train)), train)
         return logits
 
 
 def encode_actions(action: Array, actions: ActionSpec, code: ActionCode) -> Array:
-    """Numbers that tell a network which action was taken, ``[B, P]``.
+    """Encode actions as network inputs, ``[B, P]``.
 
     Args:
         action: ``[B]``.
-        actions: What an action is.
-        code: ``"plane"``: the one number a / A, as EfficientZero has it: actions with
-            neighbouring numbers look alike, whatever they do. ``"one_hot"``: one for each action.
+        actions: The action space.
+        code: ``"plane"``: the single number a / A, as in EfficientZero; actions with neighbouring
+            indices look alike, whatever they do. ``"one_hot"``: one number for each action.
     """
     if code == "plane":
         return (action / actions.count)[:, None]
@@ -187,12 +191,12 @@ def encode_actions(action: Array, actions: ActionSpec, code: ActionCode) -> Arra
 
 
 class ImageDynamics(nn.Module):
-    """The next latent image ``[B, H, W, C]`` after an action.
+    """Dynamics of latent images ``[B, H, W, C]``.
 
     Attributes:
-        actions: What an action is.
-        action_code: See :func:`encode_actions`; each number is a plane.
-        blocks: How many residual blocks there are.
+        actions: The action space.
+        action_code: See :func:`encode_actions`; each number becomes a plane.
+        blocks: The number of residual blocks.
     """
 
     actions: ActionSpec
@@ -211,12 +215,12 @@ class ImageDynamics(nn.Module):
 
 
 class QueueFusion(nn.Module):
-    """A latent that knows the pending actions and how many there are.
+    """Latents that include the pending actions and their number.
 
     Attributes:
-        actions: What an action is.
+        actions: The action space.
         width: The size of the queue's embedding.
-        norm: Of the embedding, and of a vector's result.
+        norm: The normalisation of the embedding and of latent vectors.
     """
 
     actions: ActionSpec
@@ -226,9 +230,9 @@ class QueueFusion(nn.Module):
 
     @nn.compact
     def __call__(self, latent: Array, queue: Queue, train: bool) -> Array:
-        nothing = self.actions.count  # one more class, for empty slots
-        slots = jnp.where(queue.mask, queue.action, nothing)
-        slots = jax.nn.one_hot(slots, nothing + 1).reshape(slots.shape[0], -1)
+        empty = self.actions.count  # one more class, for empty slots
+        slots = jnp.where(queue.mask, queue.action, empty)
+        slots = jax.nn.one_hot(slots, empty + 1).reshape(slots.shape[0], -1)
         delay = jnp.mean(queue.mask, axis=1, keepdims=True)
         code = jnp.concatenate([slots, delay], axis=-1).astype(latent.dtype)
         code = Linear(self.width, dtype=self.dtype)(code)

@@ -1,11 +1,12 @@
-"""The networks of Delayed-Q: the values of actions, and a model of what is seen after one.
+"""The networks of Delayed-Q: action values, and a forward model of the next observation.
 
 An observation is a stack of vectors ``[B, S, D]`` or of images ``[B, S, H, W, C]``, the newest
-last. It may come in any type of numbers; the networks see it :func:`as_floats`.
+last, of any data type; the networks convert it with :func:`as_floats`.
 """
 
 from __future__ import annotations
 
+import chex
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -16,13 +17,14 @@ from delayzero.model.layers import Conv, Linear
 from delayzero.model.parts import Perceptron
 
 STAYS = 4.0
-"""The logit, or its negative, with which an untrained model expects ones and zeros to stay."""
+"""An untrained model predicts with this logit, or its negative, that ones and zeros stay."""
 
 
 class VectorForward(nn.Module):
-    """A vector's predicted change, ``[B, outputs]``, from stacks ``[B, S * D]`` and coded actions.
+    """The predicted change of a vector, ``[B, outputs]``, from stacks ``[B, S * D]`` and actions.
 
-    Two hidden layers without normalisation, which would blur sizes.
+    It has two hidden layers, without normalisation, which would blur magnitudes. Actions are
+    one-hot, ``[B, A]``.
     """
 
     width: int
@@ -38,10 +40,10 @@ class VectorForward(nn.Module):
 
 
 class ImageForward(nn.Module):
-    """What is added to an image's logits, ``[B, H, W, outputs]``, from ``[B, H, W, S * C]``.
+    """The predicted change of an image's logits, ``[B, H, W, outputs]``, from ``[B, H, W, S * C]``.
 
-    Two 3x3 convolutions see what is at most two pixels away; the actions, a plane for each, also
-    tell where the edges are.
+    Two 3x3 convolutions cover pixels at most two away. Each action has a plane, which also shows
+    where the edges are.
     """
 
     channels: int
@@ -58,7 +60,7 @@ class ImageForward(nn.Module):
 
 
 class ImageValues(nn.Module):
-    """Numbers ``[B, outputs]`` from a small image: a convolution, and a hidden layer."""
+    """Outputs ``[B, outputs]`` from a small image: one convolution and one hidden layer."""
 
     channels: int
     width: int
@@ -71,13 +73,14 @@ class ImageValues(nn.Module):
 
 
 class QModel(nn.Module):
-    """What Delayed-Q learns: Q-values, and a forward model of the observations themselves.
+    """The networks that Delayed-Q learns: Q-values, and a forward model of observations.
 
     Attributes:
-        actions: What an action is.
+        actions: The action space.
         q: From stacks ``[B, S * D]`` or ``[B, H, W, S * C]`` to a value and advantages,
             ``[B, 1 + A]``.
-        forward: From such stacks and one-hot actions ``[B, A]`` to what :meth:`said` is.
+        forward: From such stacks and one-hot actions ``[B, A]`` to a vector's change or the change
+            of an image's logits, see :meth:`forward_output`.
     """
 
     actions: ActionSpec
@@ -85,51 +88,58 @@ class QModel(nn.Module):
     forward: nn.Module
 
     def values(self, stack: Array) -> Array:
-        """The return that each action promises, ``[B, A]``: a value and centred advantages."""
+        """Return the Q-values of stacks, ``[B, A]``: a value plus centred advantages."""
         out = self.q(_joined(stack), False)
         return _dueling(out[:, :1], out[:, 1:])
 
-    def said(self, stack: Array, action: Array) -> Array:
-        """What the forward model says of the next frame.
+    def forward_output(self, stack: Array, action: Array) -> Array:
+        """Predict the next frame, as a change or as logits.
+
+        Args:
+            stack: ``[B, S, D]`` or ``[B, S, H, W, C]``.
+            action: ``[B]``.
 
         Returns:
-            A vector's difference from the newest, ``[B, D]``; an image's logits, ``[B, H, W, C]``.
+            For vectors the difference from the newest one, ``[B, D]``; for images the logits of the
+            next one, ``[B, H, W, C]``.
         """
+        chex.assert_shape(action, stack.shape[:1])
+        chex.assert_type(action, int)
         code = jax.nn.one_hot(action, self.actions.count, dtype=jnp.float32)
         out: Array = self.forward(_joined(stack), code)
         return out + STAYS * (2 * as_floats(stack[:, -1]) - 1) if _images(stack) else out
 
     def step(self, stack: Array, action: Array) -> Array:
-        """The stacks, as floats, that the actions ``[B]`` are predicted to lead to."""
-        stack, said = as_floats(stack), self.said(stack, action)
-        newest = nn.sigmoid(said) if _images(stack) else stack[:, -1] + said
+        """Predict the stacks after the actions ``[B]``, as floats."""
+        stack, output = as_floats(stack), self.forward_output(stack, action)
+        newest = nn.sigmoid(output) if _images(stack) else stack[:, -1] + output
         return jnp.concatenate([stack[:, 1:], newest[:, None]], axis=1)
 
     def everything(self, stack: Array, action: Array) -> tuple[Array, Array]:
-        """Run every part once; what ``init`` traces."""
+        """Run every part once; ``init`` traces this method."""
         return self.values(stack), self.step(stack, action)
 
 
 def vector_q_model(actions: ActionSpec, size: int, width: int) -> QModel:
-    """The networks for vectors.
+    """Build the networks for vectors.
 
     Args:
-        actions: What an action is.
-        size: D, of one observation.
-        width: Of the hidden layers.
+        actions: The action space.
+        size: The size D of one observation.
+        width: The size of the hidden layers.
     """
-    # Layer norm: without it Q runs away unless targets are renewed too seldom to learn much.
+    # Without layer norm Q diverges, unless targets are renewed too rarely to learn much.
     q = Perceptron((width, width, 1 + actions.count), norm="layer")
     return QModel(actions, q, VectorForward(width, size))
 
 
 def image_q_model(actions: ActionSpec, planes: int, width: int) -> QModel:
-    """The networks for small images, whose numbers are in [0, 1] as floats.
+    """Build the networks for small images, whose values are in [0, 1] as floats.
 
     Args:
-        actions: What an action is.
-        planes: C, of one observation.
-        width: Of the hidden layer; convolutions have an eighth of it as channels.
+        actions: The action space.
+        planes: The number of channels C of one observation.
+        width: The size of the hidden layer; convolutions have an eighth as many channels.
     """
     channels = max(1, width // 8)
     q = ImageValues(channels, width, 1 + actions.count)
@@ -139,18 +149,18 @@ def image_q_model(actions: ActionSpec, planes: int, width: int) -> QModel:
 class AtariQModel(nn.Module):
     """Q-values of pixels (uint8): the Nature network with the heads of the paper's code.
 
-    Three convolutions and 512 hidden units; linear advantages, and a value from two layers of 64
-    with layer norm. There is no forward model: the emulator is one.
+    It has three convolutions and 512 hidden units; the advantages are linear in them, and the value
+    has two hidden layers of 64 with layer norm. There is no forward model: the emulator is one.
 
     Attributes:
-        actions: What an action is.
+        actions: The action space.
     """
 
     actions: ActionSpec
 
     @nn.compact
     def values(self, stack: Array) -> Array:
-        """The return that each action promises, ``[B, A]``: a value and centred advantages."""
+        """Return the Q-values of stacks, ``[B, A]``: a value plus centred advantages."""
         x = _joined(stack)
         for features, size, stride in ((32, 8, 4), (64, 4, 2), (64, 3, 1)):
             convolution = nn.Conv(features, (size, size), stride, padding="VALID")
@@ -160,13 +170,13 @@ class AtariQModel(nn.Module):
         return _dueling(value, Linear(self.actions.count)(x))
 
     def everything(self, stack: Array, action: Array) -> Array:
-        """What ``init`` traces."""
+        """Run the network once; ``init`` traces this method."""
         del action
         return self.values(stack)
 
 
 def as_floats(observation: Array) -> Array:
-    """Observations as networks see them: float32; those in uint8 are divided by 255."""
+    """Convert observations to the networks' input: float32; uint8 is divided by 255."""
     x = observation.astype(jnp.float32)
     return x / 255 if observation.dtype == jnp.uint8 else x
 
@@ -176,7 +186,8 @@ def _images(stack: Array) -> bool:
 
 
 def _joined(stack: Array) -> Array:
-    """The frames of each stack as one, in floats: ``[B, H, W, S * C]`` or ``[B, S * D]``."""
+    """Join the frames of each stack, as floats: ``[B, H, W, S * C]`` or ``[B, S * D]``."""
+    chex.assert_rank(stack, {3, 5})
     x = as_floats(stack)
     if _images(x):
         batch, frames, height, width, channels = x.shape
@@ -185,5 +196,5 @@ def _joined(stack: Array) -> Array:
 
 
 def _dueling(value: Array, advantage: Array) -> Array:
-    """Q-values ``[B, A]`` from a value ``[B, 1]`` and advantages ``[B, A]``, which are centred."""
+    """Combine values ``[B, 1]`` and advantages ``[B, A]``, centred here, into Q-values."""
     return value + advantage - jnp.mean(advantage, axis=1, keepdims=True)

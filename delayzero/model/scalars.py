@@ -1,9 +1,10 @@
-"""Scalars as categories: the value transform and the two-hot support of value and reward heads."""
+"""Scalars as categories: the value transform and the two-hot support of value and prefix heads."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+import chex
 import jax
 import jax.numpy as jnp
 from jax import Array
@@ -12,7 +13,7 @@ from jax.typing import ArrayLike
 EPSILON = 0.001
 """The linear part of the transform; it makes the inverse Lipschitz."""
 NEGLIGIBLE = 0.001
-"""A decoded scalar of smaller magnitude counts as 0."""
+"""Decoded scalars of smaller magnitude become 0."""
 
 
 def transform(x: ArrayLike) -> Array:
@@ -27,8 +28,8 @@ def transform(x: ArrayLike) -> Array:
 def inverse_transform(y: ArrayLike) -> Array:
     """Undo :func:`transform`.
 
-    For y >= 0 put v = sqrt(x + 1) - 1. Then x = v (v + 2) and 0.001 v^2 + 1.002 v - y = 0, whose
-    positive root is taken in the form whose denominator only adds. The textbook form subtracts
+    For y >= 0 let v = sqrt(x + 1) - 1. Then x = v (v + 2) and 0.001 v^2 + 1.002 v - y = 0. The
+    positive root is computed in the form whose denominator only adds. The textbook form subtracts
     nearly equal numbers twice and loses all digits of a small y in float32.
     """
     y = jnp.asarray(y, jnp.float32)
@@ -39,7 +40,7 @@ def inverse_transform(y: ArrayLike) -> Array:
 
 @dataclass(frozen=True)
 class Support:
-    """The integers -size..size: a scalar is written as weights on the two nearest.
+    """The integers -size..size; a scalar is encoded as weights on the two nearest ones.
 
     Attributes:
         size: The largest magnitude, after the transform, that can be represented.
@@ -49,14 +50,14 @@ class Support:
 
     @property
     def bins(self) -> int:
-        """How many integers there are."""
+        """The number of integers."""
         return 2 * self.size + 1
 
     def two_hot(self, x: ArrayLike) -> Array:
-        """Weights on the two nearest integers, whose mean is ``x``.
+        """Return weights on the two nearest integers, whose mean is ``x``.
 
         Args:
-            x: Transformed scalars ``[...]``; those beyond the ends count as the ends.
+            x: Transformed scalars ``[...]``, clipped to [-size, size].
 
         Returns:
             Weights ``[..., bins]``, float32.
@@ -66,7 +67,7 @@ class Support:
         return below + jax.nn.one_hot(low + 1, self.bins) * weight[..., None]
 
     def cross_entropy(self, logits: Array, x: ArrayLike) -> Array:
-        """The cross entropy to ``two_hot(transform(x))``, without making that array.
+        """Return the cross entropy to ``two_hot(transform(x))`` without building that array.
 
         Args:
             logits: ``[..., bins]``.
@@ -75,6 +76,7 @@ class Support:
         Returns:
             The cross entropies ``[...]``, float32.
         """
+        chex.assert_shape(logits, (*jnp.shape(x), self.bins))
         low, weight = self._locate(transform(x))
         log_p = jax.nn.log_softmax(logits.astype(jnp.float32))
         below = jnp.take_along_axis(log_p, low[..., None], axis=-1)[..., 0]
@@ -82,15 +84,16 @@ class Support:
         return -((1 - weight) * below + weight * above)
 
     def decode(self, logits: Array) -> Array:
-        """The raw scalars ``[...]`` (float32) that the logits ``[..., bins]`` stand for."""
+        """Decode logits ``[..., bins]`` to raw scalars ``[...]``, float32."""
+        chex.assert_axis_dimension(logits, -1, self.bins)
         p = jax.nn.softmax(logits.astype(jnp.float32))
         integers = jnp.arange(-self.size, self.size + 1, dtype=jnp.float32)
-        # Not a matrix product: a GPU may round its inputs, and the integers go up to 300.
+        # Not a matrix product: a GPU may round its inputs, and the integers reach 300.
         x = inverse_transform(jnp.sum(p * integers, axis=-1))
         return jnp.where(jnp.abs(x) < NEGLIGIBLE, 0.0, x)
 
     def _locate(self, x: ArrayLike) -> tuple[Array, Array]:
-        """The bin below each transformed scalar, and the weight of the bin above it."""
+        """Return the bin below each transformed scalar, and the weight of the bin above it."""
         position = jnp.clip(jnp.asarray(x, jnp.float32), -self.size, self.size) + self.size
         low = jnp.minimum(jnp.floor(position), self.bins - 2)
         return low.astype(jnp.int32), position - low

@@ -1,9 +1,10 @@
-"""The world model: six networks behind one interface, whatever the observations are."""
+"""The world model: six networks behind one interface, for all kinds of observations."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import chex
 import flax.linen as nn
 import jax.numpy as jnp
 from jax import Array
@@ -15,18 +16,19 @@ from delayzero.model.scalars import Support
 
 
 class WorldModel(nn.Module):
-    """A latent model of the environment, of EfficientZero's form.
+    """A latent model of the environment with EfficientZero's structure.
 
-    A latent state is encoded from a stack of observations, moved by actions, and read by heads for
-    the policy, the value and the value prefix (the sum of rewards since the memory was zero).
+    An encoder maps a stack of observations to a latent state, the dynamics move it by actions, and
+    heads predict its policy, its value and its value prefix (the sum of rewards since the memory
+    was zero).
 
     ::
 
         variables = model.init(key, observation, action, method="everything")
         latent = model.bind(variables).represent(observation)
 
-    Training takes ``model.clone(train=True)``: same parameters, but batch normalisation uses the
-    statistics of each batch and updates the running ones in ``batch_stats``, at every call in turn.
+    Training uses ``model.clone(train=True)``: it has the same parameters, but batch normalisation
+    uses the statistics of each batch, and every call updates the running ones in ``batch_stats``.
 
     Attributes:
         encoder: From images ``[B, H, W, S * C]`` or vectors ``[B, S * D]`` to latents.
@@ -35,16 +37,17 @@ class WorldModel(nn.Module):
         prediction: From latents to a :class:`Prediction`.
         projector: From latents to ``[B, P]``, where consistency is measured.
         predictor: From ``[B, P]`` to ``[B, P]``, on the side of the dynamics only.
-        queue: From latents and the pending actions to latents that know them; None for models of
-            the environment alone.
-        actions: What an action is.
+        queue: From latents and the pending actions to latents that include them; None for models
+            of the environment alone.
+        actions: The action space.
         support: The support of the value and of the value prefix.
         memory_size: The size H of the memory.
-        scales: Whether every latent, encoded or imagined, is scaled to [0, 1]. Batch normalisation
-            hides it from all losses when imagined latents drift away from encoded ones; outside
-            training, and beyond the steps that are unrolled in it, such a model is lost.
-        dtype: Of latents and memory. Parameters and logits are float32.
-        train: Whether batch normalisation uses the batch, or the running statistics.
+        scales: Whether every latent, encoded or imagined, is scaled to [0, 1]. Without scaling,
+            imagined latents may drift away from encoded ones, and batch normalisation hides the
+            drift from all losses. Such a model fails outside training, and beyond the number of
+            steps unrolled in training.
+        dtype: The data type of latents and memory. Parameters and logits are float32.
+        train: Whether batch normalisation uses the statistics of the batch or the running ones.
     """
 
     encoder: nn.Module
@@ -65,21 +68,23 @@ class WorldModel(nn.Module):
         """Encode observations.
 
         Args:
-            observation: Stacks ``[B, S, *shape]``, the oldest first. Those in uint8 are pixels and
-                are divided by 255; all others are taken as they are.
+            observation: Stacks ``[B, S, *shape]`` of vectors or images, the oldest first. Those in
+                uint8 are pixels and are divided by 255; other data types are not rescaled.
             queue: The pending actions, ``[B, W]``, for a model that sees them.
 
         Returns:
             Latents ``[B, ...]``.
         """
+        chex.assert_rank(observation, {3, 5})
         latent: Array = self.encoder(self._input(observation), self.train)
         if self.queue is not None:
-            assert queue is not None, "this model needs the pending actions"
+            assert queue is not None, "this model needs the pending actions: pass a queue"
+            chex.assert_shape([queue.action, queue.mask], (observation.shape[0], queue.width))
             latent = self.queue(latent, queue, self.train)
         return self._in_range(latent)
 
     def _input(self, frames: Array) -> Array:
-        """What the encoder sees of frames ``[B, F, *shape]``."""
+        """Join frames ``[B, F, *shape]`` to the encoder's input."""
         x = frames.astype(self.dtype)
         if frames.dtype == jnp.uint8:
             x = x / 255
@@ -92,53 +97,77 @@ class WorldModel(nn.Module):
         return scale_to_unit(latent) if self.scales else latent
 
     def step(self, latent: Array, action: Array) -> Array:
-        """The next latents after the actions ``[B]``."""
+        """Predict the next latents ``[B, ...]`` after the actions ``[B]``."""
+        _assert_latents(latent)
+        chex.assert_shape(action, latent.shape[:1])
+        chex.assert_type(action, int)
         return self._in_range(self.dynamics(latent, action, self.train))
 
     def value_prefix(self, latent: Array, memory: Memory) -> tuple[Array, Memory]:
-        """The logits ``[B, bins]`` of the value prefix up to these latents, and the next memory."""
+        """Predict the value prefix up to these latents.
+
+        Args:
+            latent: ``[B, ...]``.
+            memory: The memory before them, each ``[B, H]``.
+
+        Returns:
+            The logits of the value prefix, ``[B, bins]``, and the next memory.
+        """
+        _assert_latents(latent)
+        chex.assert_shape(list(memory), (latent.shape[0], self.memory_size))
         logits, memory = self.prefix(latent, memory, self.train)
         return logits, memory
 
     def prefix_input(self, latent: Array) -> Array:
-        """What latents add to the prefix memory; with the next two, value_prefix in three steps."""
-        gates: Array = self.prefix.read(latent, self.train)
+        """Return the latents' contribution to the gates of the prefix memory, ``[B, 4 * H]``.
+
+        With :meth:`prefix_memory` and :meth:`prefix_logits` it is :meth:`value_prefix` in three
+        steps.
+        """
+        _assert_latents(latent)
+        gates: Array = self.prefix.input_gates(latent, self.train)
         return gates
 
     def prefix_memory(self, gates: Array, memory: Memory) -> Memory:
-        """The next memory of the prefix, from :meth:`prefix_input`."""
-        following: Memory = self.prefix.remember(gates, memory)
+        """Return the next memory of the prefix, each ``[B, H]``, from :meth:`prefix_input`."""
+        chex.assert_shape(gates, (None, 4 * self.memory_size))
+        chex.assert_shape(list(memory), (gates.shape[0], self.memory_size))
+        following: Memory = self.prefix.next_memory(gates, memory)
         return following
 
     def prefix_logits(self, hidden: Array) -> Array:
-        """The logits of the value prefix, from the hidden state of its memory."""
-        logits: Array = self.prefix.tell(hidden, self.train)
+        """Return the value prefix as logits ``[B, bins]``, from the hidden state ``[B, H]``."""
+        chex.assert_shape(hidden, (None, self.memory_size))
+        logits: Array = self.prefix.logits(hidden, self.train)
         return logits
 
     def predict(self, latent: Array) -> Prediction:
-        """Policy and value of the latents."""
+        """Predict policy and value of latents ``[B, ...]``."""
+        _assert_latents(latent)
         prediction: Prediction = self.prediction(latent, self.train)
         return prediction
 
     def project(self, latent: Array) -> Array:
-        """Project latents to ``[B, P]``; for a target the caller stops the gradient."""
+        """Project latents to ``[B, P]``; the caller stops the gradient of a target."""
+        _assert_latents(latent)
         projection: Array = self.projector(latent, self.train)
         return projection
 
     def predict_projection(self, projection: Array) -> Array:
-        """Predict the target's projection ``[B, P]`` from the dynamics' one."""
+        """Predict the target's projection ``[B, P]`` from that of imagined latents."""
+        chex.assert_rank(projection, 2)
         prediction: Array = self.predictor(projection, self.train)
         return prediction
 
     def initial_memory(self, batch_size: int) -> Memory:
-        """The memory at the beginning of a prefix: zeros, each ``[batch_size, H]``."""
+        """Return the memory at the start of a prefix: zeros, each ``[batch_size, H]``."""
         zeros = jnp.zeros((batch_size, self.memory_size), self.dtype)
         return zeros, zeros
 
     def everything(
         self, observation: Array, action: Array, queue: Queue | None = None
     ) -> tuple[Array, Array, Memory, Prediction, Array]:
-        """Run every part once; what ``init`` traces.
+        """Run every part once; ``init`` traces this method.
 
         Returns:
             The next latents, prefix logits, memory, prediction and predicted projection.
@@ -147,3 +176,8 @@ class WorldModel(nn.Module):
         logits, memory = self.value_prefix(latent, self.initial_memory(latent.shape[0]))
         projection = self.predict_projection(self.project(latent))
         return latent, logits, memory, self.predict(latent), projection
+
+
+def _assert_latents(latent: Array) -> None:
+    """Check that latents are a batch of vectors ``[B, D]`` or of images ``[B, H, W, C]``."""
+    chex.assert_rank(latent, {2, 4})

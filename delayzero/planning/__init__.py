@@ -1,4 +1,4 @@
-"""Search from a latent state with a learned model, and rolling it through actions under way."""
+"""Tree search with a learned model, and rolling states through the pending actions."""
 
 from delayzero.planning.rolling import plan_queue, roll
 from delayzero.planning.search import Planner, SearchResult

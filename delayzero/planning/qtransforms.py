@@ -1,9 +1,9 @@
-"""Scaling of Q for the choice of actions in a tree.
+"""Scaling of Q-values for action selection in a tree.
 
-mctx stretches the Q-values of each node to [0, 1], however small their differences: with an
-untrained model that turns noise into a confident policy, which then teaches itself
-(``docs/efficientzero.md`` has the measurement). EfficientZero stretches by the range over the
-whole tree, and never by more than one over a floor.
+mctx rescales the Q-values of each node to [0, 1], however small their differences. With an
+untrained model this turns noise into a confident policy, which then becomes its own target
+(measured in ``docs/lab/2026-11-15-policy-collapse.md``). EfficientZero divides by the range over
+the whole tree, or by a floor where the range is smaller.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ def completed_by_mixed_value(
     scale: float,
     visit_offset: float,
 ) -> Array:
-    """Q for Gumbel search: actions not tried have the mixed value (Danihelka et al., 2022).
+    """Return Q for Gumbel search; untried actions get the mixed value (Danihelka et al., 2022).
 
     Args:
         tree: One tree of mctx, without batch dimension.
         node: The index of a node, ``[]``.
-        whole_tree: Whether the range is that of all edges, or of this node's actions.
-        floor: The smallest range that is stretched to one.
-        scale: The weight of Q against logits.
+        whole_tree: Whether the range is over all edges, or over this node's actions.
+        floor: The smallest divisor: a smaller range is not rescaled to 1.
+        scale: The weight of Q relative to the logits.
         visit_offset: Added to the largest visit count in that weight.
 
     Returns:
@@ -41,29 +41,29 @@ def completed_by_mixed_value(
     completed = mctx.qtransform_completed_by_mix_value(
         tree, node, value_scale=1.0, maxvisit_init=1.0, rescale_values=False
     )
-    q = _stretched(tree, completed / (1 + visits), whole_tree, floor)
+    q = _rescaled(tree, completed / (1 + visits), whole_tree, floor)
     return (visit_offset + visits) * scale * q
 
 
 def filled_by_node_value(tree: Any, node: Any, *, whole_tree: bool, floor: float) -> Array:
-    """Q for PUCT: actions not tried have the value of their node.
+    """Return Q for PUCT; untried actions get the value of their node.
 
     Args:
         tree: One tree of mctx, without batch dimension.
         node: The index of a node, ``[]``.
-        whole_tree: Whether the range is that of all edges, or of this node's actions.
-        floor: The smallest range that is stretched to one.
+        whole_tree: Whether the range is over all edges, or over this node's actions.
+        floor: The smallest divisor: a smaller range is not rescaled to 1.
 
     Returns:
         Q in [0, 1], ``[A]``.
     """
     tried = tree.children_visits[node] > 0
     q = jnp.where(tried, tree.qvalues(node), tree.node_values[node])
-    return _stretched(tree, q, whole_tree, floor)
+    return _rescaled(tree, q, whole_tree, floor)
 
 
-def _stretched(tree: Any, q: Array, whole_tree: bool, floor: float) -> Array:
-    """Q of a node, ``[A]``, by the range of Q, which always contains the node's own."""
+def _rescaled(tree: Any, q: Array, whole_tree: bool, floor: float) -> Array:
+    """Rescale a node's Q-values ``[A]`` by the range of Q, which includes these values."""
     low, high = jnp.min(q), jnp.max(q)
     if whole_tree:
         edges = tree.children_rewards + tree.children_discounts * tree.children_values

@@ -1,4 +1,4 @@
-"""Moving states through actions: the pending ones, and those of a first queue.
+"""Rolling a model through actions: the pending ones, and those of an episode's first queue.
 
 A state is whatever the model steps: a latent of the world model, or a stack of observations.
 """
@@ -17,23 +17,24 @@ from delayzero.actions import Queue
 
 
 class Rollable(Protocol):
-    """A model that can be rolled: bound to variables it has ``step(state, action)``."""
+    """A model that can be rolled: once bound to variables, it has ``step(state, action)``."""
 
     def bind(self, variables: Any) -> Any:
-        """Return the model with its variables."""
+        """Return the model bound to its variables."""
 
 
 def roll(model: Rollable, variables: Any, state: Array, queue: Queue) -> Array:
-    """Return the states after the pending actions; those with an empty queue stay as they are.
+    """Return the states after the pending actions; a state with an empty queue does not change.
 
-    Only the dynamics run, for as many steps as the longest queue has.
+    Only the dynamics run, for as many steps as the longest queue has actions.
 
     Args:
         model: The model.
-        variables: Its variables.
+        variables: The model's variables.
         state: ``[B, ...]``.
         queue: The pending actions, ``[B, W]``.
     """
+    chex.assert_rank(queue.mask, 2)
     chex.assert_equal_shape_prefix([queue.action, queue.mask], 2)
     chex.assert_equal_shape_prefix([state, queue.mask], 1)
     if queue.width == 0:
@@ -60,20 +61,24 @@ def plan_queue(
     length: int,
     choose: Callable[[Any, Array, Array], Array],
 ) -> Array:
-    """Choose the first actions of an episode along the path that they imagine, ``[B, length]``.
+    """Choose the first actions of an episode, each in the state predicted after those before it.
 
     Args:
         model: The model.
-        variables: Its variables.
+        variables: The model's variables.
         key: A random key.
-        state: Of the first observations, ``[B, ...]``.
+        state: The states of the first observations, ``[B, ...]``.
         length: The number of actions.
-        choose: ``(bound model, state, key) -> action``.
+        choose: ``(bound model, state, key) -> action``, with actions ``[B]``.
+
+    Returns:
+        The actions, ``[B, length]``.
     """
 
     def decide(state: Array, key: Array) -> tuple[Array, Array]:
         bound = model.bind(variables)
         action = choose(bound, state, key)
+        chex.assert_shape(action, state.shape[:1])
         return bound.step(state, action), action.astype(jnp.int32)
 
     return jax.lax.scan(decide, state, jax.random.split(key, length))[1].T

@@ -1,14 +1,14 @@
 """Tree search with a learned model: Gumbel and PUCT, two settings of one function.
 
-The tree is mctx's. What is added here: rewards from value prefixes, whose bookkeeping travels in
-the embedding of a node, and the scaling of Q over the whole tree with a floor
+mctx does the search. This module adds rewards from value prefixes, whose bookkeeping is part of a
+node's embedding, and the scaling of Q over the whole tree with a floor
 (:mod:`delayzero.planning.qtransforms`).
 
-Differences from EfficientZero's own PUCT, all deliberate:
+Four deliberate differences from EfficientZero's PUCT:
 
 1. The prior counts from a node's first visit on (EfficientZero's first choice is random).
-2. An action not yet tried has the value of its node (EfficientZero passes a mean Q down the path).
-3. The root's value counts the network's value once, as every other node's does.
+2. An untried action has the value of its node (EfficientZero passes a mean Q down the path).
+3. The root's value counts the network's value once, as at every other node.
 4. The range of Q is that of the edges themselves (EfficientZero mixes up siblings' prefixes).
 """
 
@@ -18,6 +18,7 @@ import functools
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import chex
 import jax
 import jax.numpy as jnp
 import mctx
@@ -28,14 +29,14 @@ from delayzero.planning.qtransforms import completed_by_mixed_value, filled_by_n
 from delayzero.settings import SearchConfig
 
 Variables = Any
-"""Parameters and statistics of a model, as flax keeps them."""
+"""The parameters and statistics of a model, in flax's format."""
 
 
 class SearchResult(NamedTuple):
-    """What a search found, for each of ``B`` roots."""
+    """The result of a search from ``B`` roots."""
 
     action: Array
-    """The decision, ``[B]``."""
+    """The chosen action, ``[B]``."""
     policy: Array
     """The improved policy, a target for the network's, ``[B, A]``."""
     value: Array
@@ -43,29 +44,30 @@ class SearchResult(NamedTuple):
     network_value: Array
     """The network's value of the root, ``[B]``."""
     visits: Array
-    """How often each action of the root was tried, ``[B, A]``."""
+    """The number of visits of each action at the root, ``[B, A]``."""
 
 
 class Node(NamedTuple):
-    """A node's embedding: its latent, and where it stands in its value prefix."""
+    """A node's embedding: its latent, and its position within a value prefix."""
 
     latent: Array
     memory: Memory
     prefix: Array
-    """The value prefix predicted up to here since the last restart, ``[B]``."""
+    """The predicted value prefix from its last restart to this node, ``[B]``."""
     age: Array
-    """Steps since the last restart, ``[B]``."""
+    """The number of steps since that restart, ``[B]``."""
 
 
 @dataclass(frozen=True)
 class Planner:
-    """Searches with a model.
+    """A model and its tree search.
 
     Attributes:
         model: The world model.
-        config: How to search, resolved.
-        discount: Of the problem, per step.
-        prefix_horizon: After so many steps a value prefix starts again from zero, as in training.
+        config: The search's settings, resolved.
+        discount: The discount per step.
+        prefix_horizon: The number of steps after which a value prefix restarts from zero, as in
+            training.
     """
 
     model: WorldModel
@@ -86,14 +88,18 @@ class Planner:
         """Search from latents.
 
         Args:
-            variables: The model's.
+            variables: The model's variables.
             key: A random key.
             latent: The roots, ``[B, ...]``.
-            explore: With noise (self-play), or without (evaluation).
-            temperature: PUCT: visits are sampled to this power's inverse while exploring.
+            explore: Whether to search with noise (self-play) or without (evaluation).
+            temperature: For PUCT while exploring: an action is drawn with a probability
+                proportional to its visits to the power ``1 / temperature``, ``[]``.
             invalid_actions: True for actions that the root must not take, ``[B, A]``.
         """
+        chex.assert_rank(temperature, 0)
         root = self._root(variables, latent)
+        if invalid_actions is not None:
+            chex.assert_equal_shape([invalid_actions, root.prior_logits])
         if self.config.method == "gumbel":
             return self._gumbel(variables, key, root, explore, invalid_actions)
         return self._puct(variables, key, root, explore, temperature, invalid_actions)
@@ -109,15 +115,26 @@ class Planner:
             age=jnp.zeros(batch, jnp.int32),
         )
         value = self.model.support.decode(prediction.value_logits)
+        chex.assert_rank([prediction.policy_logits, value], [2, 1])
+        chex.assert_equal_shape_prefix([latent, prediction.policy_logits, value], 1)
         return mctx.RootFnOutput(prior_logits=prediction.policy_logits, value=value, embedding=node)
 
     def expand(
         self, variables: Variables, key: Array, action: Array, node: Node
     ) -> tuple[mctx.RecurrentFnOutput, Node]:
-        """Imagine one step: mctx's recurrent function.
+        """Imagine one step; this is mctx's recurrent function.
 
-        The reward of an edge is the difference of value prefixes. The child where a prefix has
-        reached its horizon hands zeros on, so its own children predict a fresh prefix.
+        The reward of an edge is the difference of two value prefixes. A child whose prefix has
+        reached its horizon passes on zeros, so that its children start a new prefix.
+
+        Args:
+            variables: The model's variables.
+            key: Not used.
+            action: ``[B]``.
+            node: The nodes to expand.
+
+        Returns:
+            Reward, discount, prior and value of the step, and the embedding of the children.
         """
         del key
         model, support = self.model.bind(variables), self.model.support
@@ -174,7 +191,7 @@ class Planner:
             gumbel_scale=1.0 if explore else 0.0,
         )
         tree = output.search_tree
-        # The target improves on the network's own prior: noise is for trying, not for learning.
+        # The target improves on the network's prior without noise, which is only for exploration.
         scores = logits + jax.vmap(transform, in_axes=(0, None))(tree, tree.ROOT_INDEX)
         if invalid_actions is not None:
             scores = jnp.where(invalid_actions, jnp.finfo(scores.dtype).min, scores)
@@ -209,7 +226,7 @@ class Planner:
         )
         policy = output.action_weights
         if explore:
-            # Not mctx's own choice: at a high temperature it may take what was never tried.
+            # Not mctx's choice: at a high temperature it may take an action without visits.
             power = 1 / jnp.maximum(temperature, 1e-6)
             logits = jnp.where(policy > 0, power * jnp.log(policy), -jnp.inf)
             action = jax.random.categorical(choice_key, logits)
@@ -218,7 +235,7 @@ class Planner:
         return _result(action.astype(jnp.int32), policy, output.search_tree)
 
     def _noisy(self, key: Array, logits: Array) -> Array:
-        """Logits of the prior mixed with Dirichlet noise, ``[B, A]``."""
+        """Mix the prior with Dirichlet noise, both as logits ``[B, A]``."""
         fraction = self.config.dirichlet_fraction or 0.0
         concentration = jnp.full(logits.shape[-1], self.config.dirichlet_alpha)
         noise = jax.random.dirichlet(key, concentration, logits.shape[:-1])

@@ -1,4 +1,4 @@
-"""Trajectories on the device: one frame a step, stacked when they are read."""
+"""The replay: trajectories on the device, one frame per step, stacked when read."""
 
 from delayzero.replay.frames import FrameWriter, HostFrames
 from delayzero.replay.sampling import (
@@ -21,6 +21,7 @@ from delayzero.replay.storage import (
     can_be_sampled,
     create,
     cut_off,
+    episode_starts,
     observations_at,
     queues_at,
     release,
@@ -47,6 +48,7 @@ __all__ = [
     "create",
     "cut_off",
     "draw_uniformly",
+    "episode_starts",
     "observations_at",
     "queues_at",
     "release",

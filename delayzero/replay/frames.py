@@ -1,4 +1,4 @@
-"""Where frames are kept: in a device array, or on the host when the device has no room."""
+"""Storage of frames: in a device array, or on the host when the device has too little memory."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -15,10 +16,10 @@ from numpy.typing import NDArray
 
 @jax.tree_util.register_static
 class HostFrames:
-    """Frames in the host's memory, ``[rows, N, ...]``, read by the device as it needs them.
+    """Frames in host memory, ``[rows, N, ...]``, which the device reads on demand.
 
-    Inside a compiled function this is a constant, told from others by identity; only its contents
-    change, and only between calls.
+    A compiled function treats this object as a constant, compared by identity. Its contents may
+    change between calls, but not during one.
     """
 
     def __init__(self, frames: NDArray[Any]) -> None:
@@ -26,16 +27,17 @@ class HostFrames:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """``[rows, N, ...]``, as of a device array."""
+        """The shape ``[rows, N, ...]``, as of a device array."""
         return self.array.shape
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The type of the numbers, as of a device array."""
+        """The data type, as of a device array."""
         return self.array.dtype
 
     def gather(self, slots: Array, envs: Array) -> Array:
-        """The frames at ``[slots, envs]``, which must have one shape."""
+        """Return the frames at ``[slots, envs]``; both indices must have the same shape."""
+        chex.assert_equal_shape([slots, envs])
         shape = jax.ShapeDtypeStruct((*slots.shape, *self.shape[2:]), self.dtype)
         frames: Array = jax.pure_callback(
             lambda s, e: self.array[np.asarray(s), np.asarray(e)], shape, slots, envs
@@ -43,7 +45,7 @@ class HostFrames:
         return frames
 
     def write(self, slots: NDArray[Any], rows: Sequence[NDArray[Any]]) -> None:
-        """Store rows, each ``[N, ...]``. No compiled function may be reading meanwhile."""
+        """Store rows, each ``[N, ...]``. No compiled function may read at the same time."""
         for slot, row in zip(slots, rows, strict=True):
             self.array[slot] = row
 
@@ -53,10 +55,10 @@ Frames = Array | HostFrames
 
 
 def gather_frames(frames: Frames, slots: Array, envs: Array) -> Array:
-    """The frames at ``[slots, envs]``, wherever they are kept."""
+    """Return the frames at ``[slots, envs]`` from the device or the host."""
     if isinstance(frames, HostFrames):
         return frames.gather(slots, envs)
-    # Apart from what follows: fused with it, every pixel of a later result would look itself up.
+    # The barrier prevents fusion with later operations, which would look up each pixel separately.
     gathered: Array = jax.lax.optimization_barrier(frames[slots, envs])
     return gathered
 
@@ -64,17 +66,17 @@ def gather_frames(frames: Frames, slots: Array, envs: Array) -> Array:
 def empty_frames(
     rows: int, num_envs: int, shape: tuple[int, ...], dtype: Any, host: bool
 ) -> Frames:
-    """Room for ``rows`` steps of ``num_envs`` environments."""
+    """Allocate frames for ``rows`` steps of ``num_envs`` environments."""
     if host:
         return HostFrames(np.zeros((rows, num_envs, *shape), dtype))
     return jnp.zeros((rows, num_envs, *shape), dtype)
 
 
 class FrameWriter:
-    """Writes the rows of a run again from their beginning, some hundred at a time.
+    """Rewrites the rows of a run from the first one on, a few hundred at a time.
 
     Attributes:
-        frames: What was written so far, after :meth:`finish` all of it.
+        frames: The frames with the rows written so far; complete after :meth:`finish`.
     """
 
     def __init__(self, frames: Frames, at_once: int = 256) -> None:
@@ -84,13 +86,14 @@ class FrameWriter:
         self._waiting: list[NDArray[Any]] = []
 
     def write(self, row: NDArray[Any]) -> None:
-        """The next row, ``[N, ...]``; it may be overwritten afterwards."""
+        """Add the next row, ``[N, ...]``; the caller may reuse its memory."""
+        chex.assert_shape(row, self.frames.shape[1:])
         self._waiting.append(np.array(row, self.frames.dtype))
         if len(self._waiting) == self._at_once:
             self.finish()
 
     def finish(self) -> None:
-        """Write what is waiting."""
+        """Write the rows that are still buffered."""
         if not self._waiting:
             return
         slots = (self._time + np.arange(len(self._waiting))) % self.frames.shape[0]

@@ -1,9 +1,10 @@
-"""Which rows to learn from: prioritised sampling without replacement."""
+"""Choosing rows to learn from: prioritised sampling without replacement."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
+import chex
 import jax
 import jax.numpy as jnp
 from jax import Array
@@ -12,16 +13,16 @@ from delayzero.replay.storage import Replay, can_be_sampled, row_times
 from delayzero.settings import WeightKind
 
 PRIORITIES = (1e-30, 1e30)
-"""Priorities below and above count as these, so that zero and infinity have a logarithm."""
+"""Priorities are clipped to this range, so that zero and infinity have a finite logarithm."""
 
 
 class Sample(NamedTuple):
     """``B`` sampled rows."""
 
     times: Array
-    """``[B]``."""
+    """The time of each row, ``[B]``."""
     envs: Array
-    """``[B]``."""
+    """The environment of each row, ``[B]``."""
     weights: Array
     """Importance weights, at most 1, ``[B]``."""
 
@@ -38,55 +39,67 @@ def sample(
 ) -> Sample:
     """Draw rows without replacement, by priority.
 
-    Adding Gumbel noise to log-probabilities and taking the largest is the same as drawing one
-    after the other without replacement.
+    Adding Gumbel noise to the log-probabilities and taking the largest sums is equivalent to
+    drawing one row after another without replacement.
 
     Args:
         replay: The replay.
         key: A random key.
-        batch_size: How many; at least so many rows must be eligible.
-        ahead: Rows that a sample needs behind its own.
-        exponent: Alpha: probabilities p are priorities to this power; 0 is uniform.
-        correction: Beta of the weights (n p)^-beta, for n eligible rows.
+        batch_size: The number of rows; at least this many must be eligible.
+        ahead: The number of rows after its own that a sample needs.
+        exponent: Alpha: probabilities p are proportional to priorities to this power; 0 is
+            uniform.
+        correction: Beta of the weights (n p)^-beta, for n eligible rows, ``[]``.
         weights: See :attr:`~delayzero.settings.ReplayConfig.weights`.
     """
+    chex.assert_rank(correction, 0)
     eligible = can_be_sampled(replay, ahead).ravel()
     priority = jnp.clip(replay.priority.ravel(), *PRIORITIES)
     logits = jnp.where(eligible, exponent * jnp.log(priority), -jnp.inf)
     noise = jax.random.gumbel(key, logits.shape)
     _, flat = jax.lax.top_k(logits + noise, batch_size)
-    if weights == "relative":  # what all rows share cancels out
+    if weights == "relative":  # factors common to all rows cancel
         excess = logits[flat] - jnp.min(logits[flat])
     else:
-        expected = batch_size * jax.nn.softmax(logits)[flat]  # how often each would be drawn
+        expected = batch_size * jax.nn.softmax(logits)[flat]  # expected draws with replacement
         uniform = batch_size / jnp.sum(eligible)
-        excess = jnp.log(jnp.minimum(expected, 1.0) / uniform)  # never twice in a batch
+        excess = jnp.log(jnp.minimum(expected, 1.0) / uniform)  # a row is drawn at most once
     importance = jnp.exp(-correction * jnp.maximum(excess, 0.0))
     slots, envs = flat // replay.num_envs, flat % replay.num_envs
     return Sample(row_times(replay)[slots], envs.astype(jnp.int32), importance)
 
 
 def draw_uniformly(key: Array, usable: Array, count: int) -> tuple[Array, Array]:
-    """Slots and environments of rows drawn with replacement, ``[count]`` both.
+    """Draw rows uniformly with replacement.
 
     Args:
         key: A random key.
-        usable: Which rows may be drawn, ``[R, N]``; where there are none, what is
-            drawn means nothing.
-        count: How many.
+        usable: Which rows may be drawn, ``[R, N]``; if there are none, the result is meaningless.
+        count: The number of draws.
+
+    Returns:
+        The slots and the environments of the rows, both ``[count]``.
     """
+    chex.assert_rank(usable, 2)
+    chex.assert_type(usable, bool)
     shares = usable.ravel() / jnp.maximum(usable.sum(), 1)
     places = jax.random.choice(key, usable.size, (count,), p=shares)
     return places // usable.shape[1], places % usable.shape[1]
 
 
 def window_slots(replay: Replay, sample: Sample, ahead: int) -> tuple[Array, Array]:
-    """Slots and environments of the sampled rows and the ``ahead`` behind, ``[B, ahead + 1]``."""
+    """Return slots and environments of windows, both ``[B, ahead + 1]``.
+
+    A window holds the sampled row and the ``ahead`` rows after it.
+    """
+    chex.assert_rank(sample.times, 1)
+    chex.assert_equal_shape([sample.times, sample.envs])
     times = sample.times[:, None] + jnp.arange(ahead + 1, dtype=jnp.int32)
     return times % replay.rows, jnp.broadcast_to(sample.envs[:, None], times.shape)
 
 
 def with_priorities(replay: Replay, sample: Sample, priorities: Array) -> Replay:
-    """The replay with new priorities of the sampled rows, ``[B]``."""
+    """Return the replay with new priorities ``[B]`` of the sampled rows."""
+    chex.assert_equal_shape([sample.times, sample.envs, priorities])
     slots = sample.times % replay.rows
     return replay._replace(priority=replay.priority.at[slots, sample.envs].set(priorities))

@@ -1,4 +1,4 @@
-"""From the steps that were played to the rows that are kept: the correction to executed actions."""
+"""Converting played steps to replay rows: the correction from decided to executed actions."""
 
 from __future__ import annotations
 
@@ -16,32 +16,36 @@ Mask = NDArray[np.bool_]
 
 
 class Step(NamedTuple):
-    """One step of ``N`` environments: what was seen, decided, executed, and what came of it."""
+    """One step of ``N`` environments: observation, decision, executed action and outcome."""
 
     observation: NDArray[Any]
+    """``[N, ...]``; all other arrays are ``[N]`` unless their shape is given."""
     first: Mask
-    """Episodes that begin with this observation."""
+    """Whether an episode begins with this observation."""
     final: Mask
-    """Episodes that have ended with this observation: nothing is executed."""
+    """Whether an episode has ended with this observation: no action is executed."""
     age: NDArray[np.int32]
     """Steps since the observation that the agent acted on; 0 unless observations are delayed."""
     queue: Queue
-    """The actions that ran since that observation, then the pending ones, ``[N, W]``; empty where
+    """The actions executed since that observation, then the pending ones, ``[N, W]``; empty where
     the delay is not revealed."""
     delay: NDArray[np.int32]
-    """z_t; -1 where it is never revealed."""
+    """The delay z_t; -1 where it is never revealed."""
     search: SearchResult | None
     """The search behind the decision; None for agents that do not search."""
     decided: NDArray[np.int32]
+    """The action that the agent chose."""
     executed: NDArray[np.int32]
+    """The action that the environment executed."""
     decision_time: NDArray[np.int32]
-    """tau_t; negative for actions of the first queue."""
+    """The time tau_t at which the executed action was chosen; negative for actions of the first
+    queue."""
     reward: NDArray[Any]
     terminated: Mask
     truncated: Mask
     life_lost: Mask
     planned: NDArray[np.int32] | None
-    """The first queues of the episodes that begin here, ``[N, M]``; None if none does."""
+    """The first queues of the episodes that begin here, ``[N, M]``; None if none begins."""
 
 
 def rows_of(
@@ -51,13 +55,16 @@ def rows_of(
     clip_rewards: bool,
     keep_queue: bool,
 ) -> tuple[Transitions, Decisions]:
-    """What the replay keeps of steps, ``[T, N, ...]``: what is learned from, and beside it.
+    """Convert steps to rows of the replay, ``[T, N, ...]``.
 
     Args:
-        steps: In their order.
-        action: Which actions are learned from: those that ran, or those that the agent chose.
-        clip_rewards: Keep the sign of rewards alone.
-        keep_queue: Keep the pending actions, for agents whose networks see them.
+        steps: The steps, in order.
+        action: The actions to learn from: the executed ones, or those that the agent chose.
+        clip_rewards: Whether to keep only the sign of rewards.
+        keep_queue: Whether to keep the pending actions, for agents whose networks see them.
+
+    Returns:
+        The transitions to learn from, and the agent's decisions.
     """
 
     def stacked(fields: Iterable[Any]) -> Any:

@@ -1,14 +1,14 @@
 """The replay: a ring of rows, one row for each step of all environments.
 
-A row t of one environment holds the observation o_t, the action that was executed there, what came
-of it, and the targets that a search made for o_t. Vector environments reset in the step after an
-end, so the last observation of an episode has a row of its own, marked ``final``: no action is
-taken from it, but its value is the bootstrap of an episode that was cut off. A lost life ends the
-return (``terminated``) and nothing else: the game, the row after it and the frame stack go on.
+Row t of an environment holds the observation o_t, the action executed there, its outcome, and the
+targets from a search at o_t. Vector environments reset in the step after an end, so the last
+observation of an episode has a separate row, marked ``final``: no action is taken from it, but its
+value is the bootstrap of a truncated episode. A lost life ends the return (``terminated``) and
+nothing else: the game, the rows and the frame stack continue.
 
-Rows are named by their time, counted from the beginning of the run; row t lies in slot
-``t % rows``. Everything is a pure function of arrays, so it runs inside the learner's compiled
-call.
+A row is identified by its time, counted from the beginning of the run; row t is stored in slot
+``t % rows``. All functions except :func:`release` and :func:`with_arrays` are pure, so they run
+inside the learner's compiled call.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from delayzero.spaces import Spaces
 
 
 class Transitions(NamedTuple):
-    """What happened, ``[..., N]`` each."""
+    """The executed steps; each field is ``[..., N]``."""
 
     first: Array
     """An episode begins with this observation; frame stacks begin here."""
@@ -37,30 +37,31 @@ class Transitions(NamedTuple):
     action: Array
     """The executed action."""
     reward: Array
-    """What it brought."""
+    """The reward of the executed action."""
     terminated: Array
     """The return ends with this reward: the game is over, or a life was lost."""
     truncated: Array
-    """The episode was cut off after this step; the return goes on."""
+    """The episode was cut off after this step; the return continues."""
 
 
 class Decisions(NamedTuple):
-    """What the agent decided, beside what happened."""
+    """The agent's decisions, which may differ from the executed actions."""
 
     decided: Array
-    """The action that it chose, ``[..., N]``; it runs ``delay`` steps later, or never."""
+    """The action that the agent chose, ``[..., N]``; it is executed ``delay`` steps later, or
+    never."""
     delay: Array
-    """z_t, ``[..., N]``."""
+    """The delay z_t, ``[..., N]``."""
     decision_time: Array
-    """tau_t, when the action that ran here was decided, counted from the episode's first step;
-    negative for the first queue's actions, ``[..., N]``."""
+    """The time tau_t at which the action executed here was chosen, ``[..., N]``, counted from the
+    episode's first step; negative for the first queue's actions."""
     queue: Queue | tuple[()] = ()
-    """For agents whose networks see them: the actions that were pending before the decision,
+    """For agents whose networks see them: the actions pending before the decision,
     ``[..., N, W]``."""
 
 
 class Targets(NamedTuple):
-    """What a search found at a row's observation."""
+    """The results of a search at a row's observation."""
 
     policy: Array
     """The improved policy, ``[..., N, A]``."""
@@ -69,16 +70,16 @@ class Targets(NamedTuple):
     network_value: Array
     """The network's value, ``[..., N]``."""
     made_at: Array
-    """The number of updates that the weights of this search had had, ``[..., N]``."""
+    """The number of updates that had made the weights of this search, ``[..., N]``."""
 
 
 @jax.tree_util.register_static
 @dataclass(frozen=True)
 class Layout:
-    """What is fixed about a replay; static under jit."""
+    """The fixed settings of a replay; static under jit."""
 
     stack: int = 1
-    """Frames in an observation."""
+    """The number of frames in an observation."""
 
 
 class Replay(NamedTuple):
@@ -91,11 +92,11 @@ class Replay(NamedTuple):
     targets: Targets | tuple[()]
     """Empty for agents that do not search."""
     start: Array
-    """The time of the first row of a row's episode, ``[R, N]``."""
+    """The time of the first row of each row's episode, ``[R, N]``."""
     priority: Array
-    """``[R, N]``."""
+    """The sampling priority of each row, ``[R, N]``."""
     length: Array
-    """Rows ever appended, ``[]``."""
+    """The number of rows ever appended, ``[]``."""
     layout: Layout = Layout()
 
     @property
@@ -110,15 +111,15 @@ class Replay(NamedTuple):
 
     @property
     def stack(self) -> int:
-        """Frames in an observation."""
+        """The number of frames in an observation."""
         return self.layout.stack
 
 
 class Arrays(NamedTuple):
-    """The arrays of a replay, as they are saved."""
+    """The arrays of a replay, as saved in checkpoints."""
 
     frames: Any
-    """``()`` where they are left out."""
+    """``()`` where they are omitted."""
     transitions: Transitions
     decisions: Decisions
     targets: Targets | tuple[()]
@@ -137,16 +138,16 @@ def create(
     searched: bool = True,
     host_frames: bool = False,
 ) -> Replay:
-    """An empty replay.
+    """Create an empty replay.
 
     Args:
-        rows: Slots, each for one step of all environments.
-        num_envs: Environments.
-        spaces: What the environments show and take.
-        stack: Frames in an observation.
+        rows: The number of slots, each for one step of all environments.
+        num_envs: The number of environments.
+        spaces: The observations and actions of the environments.
+        stack: The number of frames in an observation.
         queue: The width of the queues that the agent's networks see; 0 if they see none.
         searched: Whether rows have targets from a search.
-        host_frames: Keep the frames in the host's memory.
+        host_frames: Whether to keep the frames in host memory.
     """
     grid, actions = (rows, num_envs), spaces.actions
 
@@ -196,40 +197,41 @@ def append(
     *,
     ahead: int = 0,
 ) -> Replay:
-    """Store ``T`` further rows; they get the largest priority of those that can be sampled.
+    """Append ``T`` rows; they get the largest priority of the rows that can be sampled.
 
     Args:
         replay: The replay.
-        frames: Their observations, ``[T, N, ...]``; None if frames are kept on the host, where
-            the caller writes them.
-        rows: What happened, ``[T, N]``.
-        targets: What the searches found while acting, ``[T, N, ...]``.
-        decisions: What the agent decided, ``[T, N, ...]``; the actions that ran, if not given.
-        ahead: See :func:`can_be_sampled`: others keep the priority that they were stored with,
-            and would hand it on forever.
+        frames: The observations, ``[T, N, ...]``; None if frames are kept on the host, where the
+            caller writes them.
+        rows: The executed steps, ``[T, N]``.
+        targets: The results of the searches while acting, ``[T, N, ...]``.
+        decisions: The agent's decisions, ``[T, N, ...]``; by default the executed actions.
+        ahead: See :func:`can_be_sampled`. Rows that can't be sampled are ignored here: their
+            priority never changes, and new rows would inherit it forever.
     """
     count = rows.action.shape[0]
     chex.assert_shape(list(rows), (count, replay.num_envs))
-    assert count <= replay.rows, "more rows than the replay has slots"
+    assert count <= replay.rows, f"{count} rows do not fit into {replay.rows} slots"
     times = replay.length + jnp.arange(count, dtype=jnp.int32)
     slots = times % replay.rows
-    before = replay.start[(replay.length - 1) % replay.rows]
-    begun = jnp.where(rows.first, times[:, None], 0)
-    start = jnp.maximum(lax.cummax(begun), before)
+    last_start = replay.start[(replay.length - 1) % replay.rows]
+    new_starts = jnp.where(rows.first, times[:, None], 0)
+    start = jnp.maximum(lax.cummax(new_starts), last_start)
     top = jnp.max(jnp.where(can_be_sampled(replay, ahead), replay.priority, 0.0))
     top = jnp.where(top > 0, top, 1.0)
     if decisions is None:
         decisions = Decisions(rows.action, jnp.zeros_like(start), times[:, None] - start)
 
     def put(field: Array, value: Array) -> Array:
+        chex.assert_shape(value, (count, *field.shape[1:]))
         return field.at[slots].set(value.astype(field.dtype))
 
-    kept = replay.frames
-    if not isinstance(kept, HostFrames):
-        assert frames is not None, "frames kept on the device must be given"
-        kept = put(kept, frames)
+    stored_frames = replay.frames
+    if not isinstance(stored_frames, HostFrames):
+        assert frames is not None, "this replay keeps frames on the device: pass frames"
+        stored_frames = put(stored_frames, frames)
     return Replay(
-        frames=kept,
+        frames=stored_frames,
         transitions=Transitions(*map(put, replay.transitions, rows)),
         decisions=jax.tree.map(put, replay.decisions, decisions),
         targets=jax.tree.map(put, replay.targets, targets),
@@ -241,39 +243,40 @@ def append(
 
 
 def cut_off(replay: Replay) -> Replay:
-    """The replay with its newest rows as the last ones of their episodes.
+    """Return the replay with its newest rows marked as the last ones of their episodes.
 
-    For environments that could not be brought back to where they were: what the newest rows led
-    to is not known, so no transition leaves them, and the step to each was its episode's last.
-    Only where that step ended the return nothing more need be known.
+    For environments whose state could not be restored. The outcome of the newest rows is unknown,
+    so no transition leaves them, and the step to each of them is its episode's last. The exception
+    is a newest row whose step ended the return: it is complete and stays as it is.
     """
-    newest, before = (replay.length - 1) % replay.rows, (replay.length - 2) % replay.rows
-    happened = replay.transitions
-    unknown = ~happened.terminated[newest]
-    led_here = ~happened.final[before] & ~happened.terminated[before] & (replay.length > 1)
+    newest, previous = (replay.length - 1) % replay.rows, (replay.length - 2) % replay.rows
+    old = replay.transitions
+    unknown = ~old.terminated[newest]
+    led_here = ~old.final[previous] & ~old.terminated[previous] & (replay.length > 1)
+    truncated = old.truncated.at[newest].min(~unknown).at[previous].max(unknown & led_here)
     changed = {
-        "final": happened.final.at[newest].max(unknown),
-        "reward": happened.reward.at[newest].multiply(~unknown),
-        "truncated": happened.truncated.at[newest].min(~unknown).at[before].max(unknown & led_here),
+        "final": old.final.at[newest].max(unknown),
+        "reward": old.reward.at[newest].multiply(~unknown),
+        "truncated": truncated,
     }
-    return replay._replace(transitions=happened._replace(**changed))
+    return replay._replace(transitions=old._replace(**changed))
 
 
 def row_times(replay: Replay) -> Array:
-    """The time of the row in each slot, ``[R]``; negative where nothing was stored yet."""
+    """Return the time of the row in each slot, ``[R]``; negative in slots that are still empty."""
     slots = jnp.arange(replay.rows, dtype=jnp.int32)
     newest = replay.length - 1
     return newest - (newest - slots) % replay.rows
 
 
 def can_be_sampled(replay: Replay, ahead: int) -> Array:
-    """Rows from which a transition leaves and whose whole window is stored, ``[R, N]``.
+    """Return which rows have an outgoing transition and a complete window, ``[R, N]``.
 
-    In a full ring the oldest rows have lost frames of their stacks, and are left out.
+    In a full ring the oldest rows have lost frames of their stacks and are excluded.
 
     Args:
         replay: The replay.
-        ahead: Rows that a sample needs behind its own.
+        ahead: The number of rows after its own that a sample needs.
     """
     times = row_times(replay)
     lost = replay.length - replay.rows
@@ -282,35 +285,51 @@ def can_be_sampled(replay: Replay, ahead: int) -> Array:
     return complete[:, None] & ~replay.transitions.final
 
 
-def stacked_frames(
-    replay: Replay, times: Array, envs: Array, start: Array, count: int | None = None
-) -> Array:
-    """Stacks of the ``count`` newest frames, oldest first; an episode's first one is repeated.
+def episode_starts(replay: Replay, times: Array, envs: Array) -> Array:
+    """Return the time at which the episode of each row began, ``[...]``.
 
     Args:
         replay: The replay.
-        times: Of the newest frame of each stack, ``[...]``.
-        envs: Of which environment, ``[...]``.
-        start: The time before which no frame may be taken, ``[...]``.
-        count: How many; as many as an observation has by default.
+        times: The times of the rows, ``[...]``.
+        envs: Their environments, ``[...]``.
+    """
+    chex.assert_equal_shape([times, envs])
+    return replay.start[times % replay.rows, envs]
+
+
+def stacked_frames(
+    replay: Replay, times: Array, envs: Array, start: Array, count: int | None = None
+) -> Array:
+    """Return stacks of consecutive frames, oldest first; an episode's first frame is repeated.
+
+    Args:
+        replay: The replay.
+        times: The time of the newest frame of each stack, ``[...]``.
+        envs: The environment of each stack, ``[...]``; may broadcast against ``times``.
+        start: The time before which no frame may be used, ``[...]``; may broadcast too.
+        count: The number of frames in a stack; by default that of an observation.
 
     Returns:
         ``[..., count, *shape]``.
     """
+    chex.assert_equal_rank([times, envs, start])
+    chex.assert_type([times, envs, start], int)
     count = replay.stack if count is None else count
     back = jnp.arange(count - 1, -1, -1, dtype=jnp.int32)
-    wanted = jnp.maximum(times[..., None] - back, start[..., None])
-    envs = jnp.broadcast_to(envs[..., None], wanted.shape)
-    return gather_frames(replay.frames, wanted % replay.rows, envs)
+    frame_times = jnp.maximum(times[..., None] - back, start[..., None])
+    envs = jnp.broadcast_to(envs[..., None], frame_times.shape)
+    return gather_frames(replay.frames, frame_times % replay.rows, envs)
 
 
 def observations_at(replay: Replay, slots: Array, envs: Array) -> Array:
-    """The observations at rows, as stacks, ``[..., S, *shape]``."""
+    """Return the observations at rows, as stacks ``[..., S, *shape]``."""
+    chex.assert_equal_shape([slots, envs])
     return stacked_frames(replay, row_times(replay)[slots], envs, replay.start[slots, envs])
 
 
 def queues_at(replay: Replay, slots: Array, envs: Array) -> Queue:
-    """Return the queues that the agent saw at rows, ``[..., W]``; of no slots if it sees none."""
+    """Return the queues that the agent saw at rows, ``[..., W]``; W is 0 if it sees none."""
+    chex.assert_equal_shape([slots, envs])
     queue = replay.decisions.queue
     if not isinstance(queue, Queue):
         return _empty_queues((*slots.shape, 0))
@@ -319,12 +338,13 @@ def queues_at(replay: Replay, slots: Array, envs: Array) -> Queue:
 
 def targets_at(replay: Replay, slots: Array, envs: Array) -> Targets:
     """Return the stored targets at rows, ``[..., ...]``."""
+    chex.assert_equal_shape([slots, envs])
     assert isinstance(replay.targets, Targets), "an agent that does not search has no targets"
     return Targets(*(column[slots, envs] for column in replay.targets))
 
 
 def arrays_of(replay: Replay, *, frames: bool = True) -> Arrays:
-    """The arrays of a replay alone, to be saved; without its frames if so wanted."""
+    """Return the arrays of a replay, to be saved; ``frames=False`` omits its frames."""
     arrays = Arrays(*(getattr(replay, name) for name in Arrays._fields))
     if not frames:
         return arrays._replace(frames=())
@@ -344,7 +364,11 @@ def release(replay: Replay, *, frames: bool = True) -> None:
 
 
 def with_arrays(replay: Replay, arrays: Arrays, *, frames: bool = True) -> Replay:
-    """A replay like this one with saved arrays, kept where its own are, which are not read."""
+    """Return this replay with its arrays replaced by saved ones, without reading the old ones.
+
+    Frames stay where this replay keeps them, on the device or on the host; ``frames=False`` keeps
+    the old frames.
+    """
     changed = replay._replace(**arrays._asdict())
     if frames and not isinstance(replay.frames, HostFrames):
         return changed

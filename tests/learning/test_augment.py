@@ -63,3 +63,11 @@ def test_learner_changes_both_stacks_apart_and_nothing_else(on):
     wanted = slow(second, following)[0].reshape(stacks.shape)
     assert np.allclose(got.following, wanted, atol=1e-6)
     assert got._replace(observation=0, following=0) == batch._replace(observation=0, following=0)
+
+
+def test_frames_of_a_wrong_shape_or_type_are_refused():
+    frames = jnp.zeros((2, 1, 6, 6, 3), jnp.uint8)
+    with pytest.raises(AssertionError, match="rank compatibility"):
+        augmented(jax.random.key(0), frames[:, 0], jnp.float32)
+    with pytest.raises(AssertionError, match="type compatibility"):
+        augmented(jax.random.key(0), frames.astype(jnp.float32), jnp.float32)

@@ -12,7 +12,7 @@ import pytest
 from delayzero.actions import Queue
 from delayzero.learning.batch import assemble, window_targets
 from delayzero.learning.targets import alive_steps, prefix_targets, steps_by_age, value_targets
-from delayzero.replay import Sample, stacked_frames
+from delayzero.replay import Sample, episode_starts, stacked_frames
 
 from . import oracle
 from .oracle import Plan
@@ -145,7 +145,7 @@ def test_stacks_of_every_row_begin_with_the_episode():
     replay = oracle.filled(history, ROWS, 90, stack=4)
     places = oracle.complete_rows(history, ROWS, 90, Plan(unroll=1, td_steps=1, stack=4))
     sample = sample_of(places)
-    start = replay.start[sample.times % ROWS, sample.envs]
+    start = episode_starts(replay, sample.times, sample.envs)
     stacks = np.asarray(stacked_frames(replay, sample.times, sample.envs, start))
     repeated = 0
     for got, (time, env) in zip(stacks, places, strict=False):
@@ -188,6 +188,56 @@ def test_what_lies_past_an_end_may_even_be_undefined():
         )
         assert got.tolist() == [[2.0, 2.0 + last, last, 0.0]]
         assert prefix_targets(reward, alive, 2).tolist() == [[1.0, 3.0, 0.0]]
+
+
+FLAGS = jnp.zeros((2, 6), bool)
+NUMBERS = jnp.ones((2, 6))
+
+
+@pytest.mark.parametrize("wrong", [
+    {"reward": NUMBERS[:1]},
+    {"value": NUMBERS[0]},
+    {"truncated": FLAGS[:, :1]},
+    {"terminated": FLAGS.astype(jnp.int32)},  # ~0 is -1, which counts as True
+    {"steps": jnp.int32(2)},
+])  # fmt: skip
+def test_targets_of_a_wrong_shape_or_type_are_refused(wrong):
+    fields = {"reward": NUMBERS, "terminated": FLAGS, "truncated": FLAGS, "value": NUMBERS}
+    fields["steps"] = jnp.full(2, 2)
+    value_targets(**fields, discount=0.9, unroll=3)
+    with pytest.raises(AssertionError, match="Chex"):
+        value_targets(**{**fields, **wrong}, discount=0.9, unroll=3)
+
+
+def test_prefixes_of_a_wrong_shape_or_type_are_refused():
+    alive = jnp.ones((2, 4), bool)
+    with pytest.raises(AssertionError, match="shape prefixes"):
+        prefix_targets(NUMBERS[:1], alive, 5)
+    with pytest.raises(AssertionError, match="type compatibility"):
+        prefix_targets(NUMBERS, alive.astype(jnp.float32), 5)
+
+
+def test_windows_of_another_length_are_refused():
+    plan = Plan()
+    replay = oracle.filled(oracle.random_history(seed=2, length=40), ROWS, 40)
+    sample = Sample(jnp.arange(4), jnp.zeros(4, jnp.int32), jnp.ones(4))
+    compared = jnp.zeros((4, 1), jnp.int32)
+
+    def batch_of(window, compared):
+        targets = window_targets(replay, sample, window)
+        get = {"discount": plan.discount, "updates": jnp.int32(0)}
+        return jax.eval_shape(
+            lambda: assemble(replay, sample, targets, compared, plan.config, **get)
+        )
+
+    assert batch_of(plan.config.window, compared).value.shape == (4, plan.unroll + 1)
+    for window, steps in (
+        (plan.config.window + 1, compared),
+        (plan.config.window, compared[:1]),
+        (plan.config.window, compared[:, 0]),
+    ):
+        with pytest.raises(AssertionError, match="shape compatibility"):
+            batch_of(window, steps)
 
 
 def test_steps_by_age():

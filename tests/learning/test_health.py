@@ -3,7 +3,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from delayzero.learning.health import _nearer, effective_rank, explained, measure_health
+from delayzero.learning.health import action_sensitivity, effective_rank, explained, measure_health
 from delayzero.learning.learner import weight_health
 
 from . import oracle
@@ -33,6 +33,8 @@ def test_explained():
     assert half == pytest.approx(0, abs=1e-6)
     wrong_elsewhere = target.at[:, 1].add(100)
     assert explained(wrong_elsewhere, target, jnp.array([[True, False]] * 3)) == 1
+    with pytest.raises(AssertionError, match="different shapes"):
+        explained(target[:, :1], target)
 
 
 @pytest.mark.parametrize("rank", [1, 3, 7])
@@ -205,15 +207,15 @@ def test_sensitivity_counts_who_is_nearer_among_rows_that_last(history, variable
     batch = batch._replace(following=batch.following[:, -1:])
     seen = learner.planner.model.bind(variables).represent(batch.following[:, 0])
     far = seen + 1.0
-    assert _nearer(learner, variables, batch, seen, far) == 1
-    assert _nearer(learner, variables, batch, far, seen) == 0
-    assert _nearer(learner, variables, batch, far, far) == 0.5
+    assert action_sensitivity(learner, variables, batch, seen, far) == 1
+    assert action_sensitivity(learner, variables, batch, far, seen) == 0
+    assert action_sensitivity(learner, variables, batch, far, far) == 0.5
     lasting = batch.alive[:, -1]
     assert 0 < lasting.sum() < lasting.size
     mixed = jnp.where(lasting[:, None], seen, far + 1)  # rows that end do not count
-    assert _nearer(learner, variables, batch, mixed, far) == 1
+    assert action_sensitivity(learner, variables, batch, mixed, far) == 1
     ended = batch._replace(alive=jnp.zeros_like(batch.alive))
-    assert np.isnan(_nearer(learner, variables, ended, seen, far))
+    assert np.isnan(action_sensitivity(learner, variables, ended, seen, far))
 
 
 def test_units_that_never_change_are_dead(history, variables):

@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from delayzero.actions import ActionSpec
 from delayzero.learning.in_training import InTraining
@@ -48,3 +49,16 @@ def test_several_batches_are_as_if_one_after_the_other():
     moved = jax.tree.map(lambda x, y: float(np.abs(x - y).max()), old, stats)
     assert min(jax.tree.leaves((moved["prediction"], moved["projector"]))) > 1e-3
     assert not any(jax.tree.leaves((moved["encoder"], moved["dynamics"], moved["prefix"])))
+
+
+def test_one_batch_is_not_taken_for_several():
+    latents = jnp.zeros((BATCH, 3, 3, 8))
+    example = jnp.zeros((BATCH, 1, 6, 6, 2)), jnp.zeros(BATCH, jnp.int32)
+
+    def run(latents):
+        variables = MODEL.init(jax.random.key(0), *example, method="everything")
+        return InTraining(MODEL, variables).several("predict", latents)
+
+    assert jax.eval_shape(run, latents[None]).policy_logits.shape == (1, BATCH, 3)
+    with pytest.raises(AssertionError, match="rank compatibility"):
+        jax.eval_shape(run, latents)

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from delayzero.learning.batch import Batch
+from delayzero.learning.batch import Batch, assert_batch
 from delayzero.learning.in_training import InTraining
 from delayzero.learning.loss import efficientzero_loss, real_latents, unroll_model
 from delayzero.settings import LearnerConfig
@@ -275,6 +275,17 @@ def test_what_is_not_masked_has_influence(variables, name, place):
     (one, _), _ = loss_and_gradient(variables["params"], batch)
     (two, _), _ = loss_and_gradient(variables["params"], batch._replace(**{name: field}))
     assert one != two
+
+
+@pytest.mark.parametrize("name", [
+    "observation", "following", "compared", "policy", "value", "prefix", "alive", "weight", "age",
+])  # fmt: skip
+def test_a_batch_with_a_wrong_shape_is_refused(variables, name):
+    batch, config = make_batch(), LearnerConfig(unroll=STEPS)
+    assert_batch(batch, 3)
+    wrong = batch._replace(**{name: getattr(batch, name)[..., None]})
+    with pytest.raises(AssertionError, match=r"(shape|rank) compatibility"):
+        jax.eval_shape(lambda: efficientzero_loss(MODEL, variables, wrong, config))
 
 
 def test_a_model_that_sees_queues_is_shown_those_of_each_state():

@@ -106,6 +106,22 @@ def test_the_online_network_chooses_and_the_older_one_judges():
     np.testing.assert_allclose(found, [1 + 10, 2 + 15, 3])
 
 
+@pytest.mark.parametrize("wrong", [
+    {"reward": jnp.ones((3, 1))},
+    {"terminated": jnp.zeros(1, bool)},
+    {"terminated": jnp.zeros(3)},
+    {"online": jnp.ones((1, 2))},
+    {"target": jnp.ones((3, 4))},
+])  # fmt: skip
+def test_targets_of_a_wrong_shape_or_type_are_refused(wrong):
+    values = jnp.ones((3, 2))
+    fields = {"reward": jnp.ones(3), "terminated": jnp.zeros(3, bool)}
+    fields |= {"online": values, "target": values}
+    double_q_targets(**fields, discount=0.5)
+    with pytest.raises(AssertionError, match="Chex"):
+        double_q_targets(**{**fields, **wrong}, discount=0.5)
+
+
 def test_several_updates_in_one_call_are_those_of_several_calls(begin, replay):
     together, renewed, metrics = update(begin, replay, KEY, 5)
     state, current, parts = begin, replay, []

@@ -5,7 +5,7 @@ import pytest
 
 from delayzero.actions import Queue
 from delayzero.learning.reanalysis import (
-    searched_windows,
+    search_windows,
     sweep,
 )
 from delayzero.planning import Planner
@@ -107,9 +107,15 @@ def test_sweep_writes_what_a_search_of_each_row_finds(name, variables):
         assert np.all(targets.made_at[length:] == 0)
 
 
+def test_a_sweep_begins_at_one_position(variables):
+    _, replay = replay_of(7)
+    with pytest.raises(AssertionError, match="rank compatibility"):
+        jax.eval_shape(swept, variables, replay, jnp.zeros(ROOTS, jnp.int32), 1, 0)
+
+
 def windows(learner, variables, replay, sample):
     found = oracle.quick_jit(
-        lambda variables, replay: searched_windows(
+        lambda variables, replay: search_windows(
             learner.planner,
             variables,
             KEY,
@@ -123,7 +129,7 @@ def windows(learner, variables, replay, sample):
 
 
 @pytest.mark.parametrize("kind", ["network", "mixed"])
-def test_searched_windows(kind, variables):
+def test_search_windows(kind, variables):
     learner = oracle.small_learner(
         mode="batch",
         unroll=2,
@@ -173,7 +179,7 @@ def test_updates_with_searched_batches():
         _, key = jax.random.split(jax.random.fold_in(jax.random.fold_in(KEY, 0), 0))
         settings = {"updates": state.updates}
         variables = state.target
-        return batch, searched_windows(
+        return batch, search_windows(
             learner.planner, variables, key, replay, chosen, learner.config, **settings
         )
 
@@ -217,7 +223,7 @@ def test_a_model_that_sees_queues_is_shown_those_of_the_rows_themselves(how):
     config = oracle.small_learner(unroll=1, td_steps=1, bootstrap="network").config
     sample = Sample(jnp.array([25, 29, 30]), jnp.array([1, 0, 1]), jnp.ones(3))
     found = oracle.quick_jit(
-        lambda v, r: searched_windows(planner, v, KEY, r, sample, config, **options)
+        lambda v, r: search_windows(planner, v, KEY, r, sample, config, **options)
     )(variables, replay)
     rows = (np.asarray(sample.times)[:, None] + np.arange(3)) % ROWS
     wanted = np.asarray(expected)[rows, np.asarray(sample.envs)[:, None]]

@@ -34,7 +34,7 @@ def test_shapes(made):
     model, variables, seen = made
     bound, action = model.bind(variables), jnp.arange(BATCH) % ACTIONS
     assert bound.values(seen).shape == (BATCH, ACTIONS)
-    assert bound.said(seen, action).shape == (BATCH, *seen.shape[2:])
+    assert bound.forward_output(seen, action).shape == (BATCH, *seen.shape[2:])
     moved = bound.step(seen, action)
     assert moved.shape == seen.shape
     np.testing.assert_array_equal(moved[:, 0], seen[:, 1])
@@ -96,3 +96,15 @@ def test_before_training_images_stay_as_they_are(untrained):
     model, variables, seen = untrained
     moved = model.bind(variables).step(seen, jnp.zeros(BATCH, jnp.int32))
     np.testing.assert_array_equal(np.rint(moved), seen)
+
+
+def test_a_wrong_shape_is_refused(untrained):
+    model, variables, seen = untrained
+    bound, action = model.bind(variables), jnp.zeros(BATCH, jnp.int32)
+    with pytest.raises(AssertionError, match="rank compatibility"):
+        bound.values(seen[0])
+    for wrong in (action[:-1], action[:, None]):
+        with pytest.raises(AssertionError, match="shape compatibility"):
+            bound.step(seen, wrong)
+    with pytest.raises(AssertionError, match="type compatibility"):
+        bound.step(seen, action.astype(jnp.float32))

@@ -89,3 +89,13 @@ def test_decode_against_a_loop_and_small_values_are_zero():
     tiny = np.zeros((6, 7), np.float32)
     tiny[1, 0] = 1e-4
     assert decode(tiny).tolist() == [0] * 6
+
+
+def test_logits_of_another_support_are_refused():
+    support = Support(3)
+    with pytest.raises(AssertionError, match="equal to '7' on axis"):
+        support.decode(jnp.zeros((2, 9)))
+    with pytest.raises(AssertionError, match="shape compatibility"):
+        support.cross_entropy(jnp.zeros((2, 9)), jnp.zeros(2))
+    with pytest.raises(AssertionError, match="shape compatibility"):
+        support.cross_entropy(jnp.zeros((2, 7)), jnp.zeros((2, 1)))

@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 
 from delayzero.actions import ActionSpec
-from delayzero.model import Prediction, Support, build_model
+from delayzero.model import Prediction, Support, build_model, flat_latents
 from delayzero.settings import ModelConfig
+
+from ..made import full_queue
 
 ACTIONS = 6
 SHAPES = {"mlp": (5,), "conv": (10, 10, 4), "atari": (96, 96, 3)}
@@ -249,3 +251,43 @@ def test_latents_of_images_stay_in_range_however_far_they_are_rolled(kind):
 def test_vectors_are_normalised_by_layer_and_not_scaled():
     assert not build("mlp").scales
     assert not build_model(ModelConfig(scaled=False), SHAPES["conv"], ActionSpec(ACTIONS)).scales
+
+
+BATCHED = jnp.zeros((3, 64))
+MEMORY = build("mlp").initial_memory(3)
+
+
+@pytest.mark.parametrize(("method", "arguments"), [
+    ("represent", (jnp.zeros((2, 5)),)),
+    ("step", (BATCHED[0], actions()[0])),
+    ("step", (BATCHED, actions(4))),
+    ("step", (BATCHED, actions()[:, None])),
+    ("step", (BATCHED, actions().astype(jnp.float32))),
+    ("predict", (BATCHED[0],)),
+    ("project", (BATCHED[None],)),
+    ("value_prefix", (BATCHED[:2], MEMORY)),
+    ("value_prefix", (BATCHED, (MEMORY[0], MEMORY[1][:, 1:]))),
+])  # fmt: skip
+def test_a_wrong_shape_or_type_is_refused(method, arguments):
+    call = partial(build("mlp").apply, fresh("mlp"), method=method)
+    with pytest.raises(AssertionError, match=r"Error in (shape|rank|type) compatibility check"):
+        jax.eval_shape(call, *arguments)
+
+
+def test_a_queue_of_another_batch_is_refused():
+    model = build_model(ModelConfig(), SHAPES["mlp"], ActionSpec(ACTIONS), sees_queue=True)
+    queue = full_queue(jnp.zeros((3, 2), jnp.int32))
+    init = partial(model.init, method="everything")
+    jax.eval_shape(init, KEY, observations("mlp"), actions(), queue)
+    with pytest.raises(AssertionError, match="shape compatibility"):
+        jax.eval_shape(init, KEY, observations("mlp", batch=4), actions(4), queue)
+    with pytest.raises(AssertionError, match="needs the pending actions"):
+        jax.eval_shape(init, KEY, observations("mlp"), actions())
+
+
+@pytest.mark.parametrize("kind", SMALL)
+def test_flat_latents_keep_every_number(kind):
+    latent = jnp.arange(2 * np.prod(LATENTS[kind])).reshape(2, *LATENTS[kind])
+    flat = flat_latents(latent.astype(jnp.bfloat16))
+    assert flat.dtype == jnp.float32
+    np.testing.assert_array_equal(flat, latent.astype(jnp.bfloat16).reshape(2, -1))

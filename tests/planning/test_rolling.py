@@ -6,7 +6,7 @@ import pytest
 from delayzero.actions import ActionSpec
 from delayzero.agents.planning import PlanningAgent, temperature
 from delayzero.model import build_model
-from delayzero.planning import Planner, roll
+from delayzero.planning import Planner, plan_queue, roll
 from delayzero.settings import ModelConfig, SearchConfig
 
 from ..made import no_queue, queue_of
@@ -65,6 +65,21 @@ def test_each_latent_is_rolled_through_its_own_queue(made, rows):
 def test_without_queues_nothing_is_done(made):
     model, _, latent, _ = made
     assert roll(model, None, latent, no_queue(BATCH)) is latent
+
+
+def test_a_queue_of_another_batch_is_refused():
+    with pytest.raises(AssertionError, match="shape prefixes"):
+        roll(Counted(), None, jnp.zeros((BATCH, 2)), queue_of(QUEUES[:-1], NONE))
+    with pytest.raises(AssertionError, match="rank compatibility"):
+        roll(Counted(), None, jnp.zeros((BATCH, 2)), queue_of(QUEUES[0], NONE))
+
+
+def test_a_choice_for_another_batch_is_refused():
+    def choose(bound, state, key):
+        return jnp.zeros((len(state), 1), jnp.int32)
+
+    with pytest.raises(AssertionError, match="shape compatibility"):
+        plan_queue(Counted(), None, jax.random.key(0), jnp.zeros((BATCH, 2)), 3, choose)
 
 
 class Counted:

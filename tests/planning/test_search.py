@@ -9,6 +9,7 @@ import pytest
 
 from delayzero.actions import ActionSpec
 from delayzero.model import build_model
+from delayzero.planning import Planner
 from delayzero.settings import ModelConfig, SearchConfig
 
 from .runs import compare, compiled, plain_search
@@ -137,3 +138,32 @@ def test_search_with_networks_is_that_of_the_plain_tree():
     # The comparison means nothing if the networks say the same of all states.
     assert np.ptp([node.reward for _, tree in plain for node in tree.nodes]) > 0.1
     assert min(tree.depth() for _, tree in plain) > 2
+
+
+@pytest.mark.parametrize("wrong", [
+    {"invalid_actions": jnp.zeros((BATCH, 4), bool)},
+    {"invalid_actions": jnp.zeros(3, bool)},
+    {"temperature": jnp.ones(BATCH)},
+])  # fmt: skip
+def test_a_wrong_shape_is_refused(wrong):
+    planner = Planner(HashModel(3), SearchConfig(simulations=2).resolved(3), DISCOUNT, 5)
+    latent = jnp.zeros(BATCH, jnp.uint32)
+
+    def search(latent, **options):
+        return planner.search(np.uint32(0), jax.random.key(0), latent, explore=True, **options)
+
+    assert jax.eval_shape(search, latent).policy.shape == (BATCH, 3)
+    with pytest.raises(AssertionError, match=r"rank compatibility|same shape|shapes"):
+        jax.eval_shape(search, latent, **wrong)
+
+
+def test_a_latent_without_a_batch_is_refused():
+    model = build_model(ModelConfig(kind="conv"), (10, 10, 4), ActionSpec(3))
+    example = jnp.zeros((1, 1, 10, 10, 4)), jnp.zeros(1, jnp.int32)
+    init = functools.partial(model.init, method="everything")
+    variables = jax.eval_shape(init, jax.random.key(0), *example)
+    planner = Planner(model, SearchConfig(simulations=2).resolved(3), DISCOUNT, 5)
+    search = functools.partial(planner.search, explore=True)
+    latent = jnp.zeros((5, 5, 32))
+    with pytest.raises(AssertionError, match="rank compatibility"):
+        jax.eval_shape(search, variables, jax.random.key(0), latent)

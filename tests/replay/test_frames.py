@@ -3,7 +3,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from delayzero.replay import FrameWriter, HostFrames, stacked_frames
+from delayzero.replay import FrameWriter, HostFrames, episode_starts, stacked_frames
 from delayzero.replay.frames import empty_frames, gather_frames
 
 from ..learning import oracle
@@ -23,8 +23,7 @@ def test_host_frames_are_the_device_frames():
     def read(replay):
         times = jnp.arange(60, 90, dtype=jnp.int32)
         envs = times % 3
-        start = replay.start[times % replay.rows, envs]
-        return stacked_frames(replay, times, envs, start)
+        return stacked_frames(replay, times, envs, episode_starts(replay, times, envs))
 
     assert np.array_equal(read(host), read(device))
 
@@ -36,6 +35,25 @@ def test_a_compiled_reader_sees_what_was_written_since():
     assert not read(slots).any()
     frames.write(np.array([4, 1]), [np.full((2, 3), 4), np.full((2, 3), 1)])
     assert np.array_equal(read(slots), [[[1] * 3, [4] * 3]])
+
+
+@pytest.mark.parametrize("host", [False, True], ids=["device", "host"])
+def test_a_row_of_another_shape_is_refused(host):
+    writer = FrameWriter(empty_frames(5, 2, (3,), np.uint8, host))
+    for wrong in (np.zeros((2, 1), np.uint8), np.zeros(3, np.uint8)):
+        with pytest.raises(AssertionError, match="shape compatibility"):
+            writer.write(wrong)
+
+
+def test_stacks_need_indices_of_one_rank():
+    replay = oracle.filled(oracle.random_history(seed=0, length=20), 48, 20)
+    times = envs = jnp.zeros(4, jnp.int32)
+    with pytest.raises(AssertionError, match="different rank"):
+        stacked_frames(replay, times, envs, jnp.int32(0))
+    with pytest.raises(AssertionError, match="type compatibility"):
+        stacked_frames(replay, times, envs, jnp.zeros(4))
+    with pytest.raises(AssertionError, match="different shapes"):
+        episode_starts(replay, times, envs[:1])
 
 
 def test_large_reads_in_a_compiled_loop_come_back():

@@ -185,6 +185,16 @@ def test_with_priorities_sets_just_those():
     assert oracle.leaves_equal(renewed._replace(priority=0), replay._replace(priority=0))
 
 
+def test_one_priority_for_several_rows_is_refused():
+    _, replay = replay_of(70, seed=9)
+    chosen = Sample(jnp.array([55, 55, 69]), jnp.array([0, 1, 0]), jnp.ones(3))
+    for wrong in (jnp.ones(1), jnp.ones((3, 1))):
+        with pytest.raises(AssertionError, match="different shapes"):
+            with_priorities(replay, chosen, wrong)
+    with pytest.raises(AssertionError, match="rank compatibility"):
+        sample(replay, jax.random.key(0), 2, ahead=5, exponent=0.6, correction=jnp.ones(2))
+
+
 def test_window_slots_hold_the_rows_behind():
     _, replay = replay_of(70, seed=9)
     chosen = Sample(jnp.array([53, 58, 64]), jnp.array([0, 1, 0]), jnp.ones(3))

@@ -62,6 +62,30 @@ def test_row_times(length):
         assert [time] == wanted if wanted else time < 0
 
 
+@pytest.mark.parametrize("part", ["frames", "reward", "policy", "made_at"])
+def test_rows_of_another_shape_are_refused(part):
+    """Without the check some of them would be broadcast in silence."""
+    replay = create(ROWS, 3, spaces_of((3,), np.float32, oracle.ACTIONS))
+    frames, rows, targets = oracle.to_arrays(oracle.random_history(seed=0), 0, 4)
+    append(replay, frames, rows, targets)
+    if part == "frames":
+        frames = frames[..., :1]
+    elif part == "reward":
+        rows = rows._replace(reward=rows.reward[:1])
+    elif part == "policy":
+        targets = targets._replace(policy=targets.policy[..., :1])
+    else:
+        targets = targets._replace(made_at=targets.made_at[0])
+    with pytest.raises(AssertionError, match="shape compatibility"):
+        append(replay, frames, rows, targets)
+
+
+def test_more_rows_than_slots_are_refused():
+    replay = create(3, 3, spaces_of((3,), np.float32, oracle.ACTIONS))
+    with pytest.raises(AssertionError, match="4 rows do not fit into 3 slots"):
+        append(replay, *oracle.to_arrays(oracle.random_history(seed=0), 0, 4))
+
+
 def test_chunks_make_no_difference():
     history = oracle.random_history(seed=3, length=96)
     one = oracle.filled(history, ROWS, 96, chunks=(1,))
