@@ -1,6 +1,7 @@
 """The way in from Python: what users call, and what it says when they call it wrong."""
 
 import json
+import shlex
 import shutil
 import subprocess
 import sys
@@ -85,7 +86,10 @@ def test_a_run_has_its_result_curves_settings_and_folder(trained):
     assert run.config.delay == "walk:3"
     assert run.config.env == f"{__name__}:make_cart"
     assert run.config.model.lstm == 8
-    assert "env='tests.test_api:make_cart'" in (run.folder / "starts.jsonl").read_text()
+    (start,) = map(json.loads, (run.folder / "starts.jsonl").read_text().splitlines())
+    call = shlex.split(start["command"])[-1]
+    assert call.startswith("delayzero.train('cartpole', 'debug', delay='walk:3', seed=3, ")
+    assert f"env='{__name__}:make_cart'" in call
 
 
 def test_callbacks_are_told_of_every_round_and_evaluation(trained):
