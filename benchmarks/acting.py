@@ -1,10 +1,10 @@
-"""What delay costs while acting: the time of one decision for several largest delays M.
+"""The cost of delay while acting: the time of one decision for several longest delays M.
 
 python benchmarks/acting.py --preset atari --envs 16     (a GPU)
 python benchmarks/acting.py --preset cartpole            (a CPU)
 
-Queues have random lengths from 0 to M, as under the walk. Printed are milliseconds, and ratios to
-M = 0; and for the first queue, planned once in an episode, its time as a share of a decision.
+Queues have random lengths from 0 to M, as under the walk. Prints milliseconds per decision, their
+ratio to M = 0, and the milliseconds for planning a first queue, which happens once per episode.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from delayzero.playing.system import System
 
 
 def measure(system: System, envs: int, longest: int) -> dict[str, float]:
-    """The time of a decision, and of planning a first queue."""
+    """Return the time of a decision, and of planning a first queue."""
     spaces, stack = system.spaces, system.config.stack
     state = jax.jit(system.first_state)(jax.random.key(0))
     carry = begin_acting(system.agent, envs, spaces, stack)
-    seen = jnp.zeros((envs, *spaces.shape), spaces.dtype)
+    observation = jnp.zeros((envs, *spaces.shape), spaces.dtype)
     rng = np.random.default_rng(0)
     lengths = rng.integers(0, longest + 1, size=(envs, 1))
     actions = rng.integers(0, spaces.actions.count, size=(envs, longest))
     queue = Queue(jnp.asarray(actions), jnp.asarray(np.arange(longest) < lengths))
     first = jnp.zeros(envs, bool)
 
-    def decide(key: Array, variables: Any, seen: Array, queue: Queue) -> Array:
+    def decide(key: Array, variables: Any, observation: Array, queue: Queue) -> Array:
         moved = jittered(key, variables)
-        _, decision = act(system.agent, moved, carry, seen, first, queue, key, explore=True)
+        _, decision = act(system.agent, moved, carry, observation, first, queue, key, explore=True)
         assert decision.search is not None
         return decision.search.policy
 
@@ -46,7 +46,7 @@ def measure(system: System, envs: int, longest: int) -> dict[str, float]:
         "max_delay": longest,
         "mean_delay": round(float(lengths.mean()), 2),
         "decision_milliseconds": milliseconds(
-            decide, jax.random.key(1), state.variables, seen, queue
+            decide, jax.random.key(1), state.variables, observation, queue
         ),
     }
     if longest:
@@ -54,12 +54,12 @@ def measure(system: System, envs: int, longest: int) -> dict[str, float]:
             plan_first_queue, system.agent, stack=stack, length=longest, explore=True
         )
 
-        def first_queue(key: Array, variables: Any, seen: Array) -> Array:
-            planned = plan(jittered(key, variables), seen, key)
-            return planned.astype(jnp.float32)  # whole numbers would count as unused
+        def first_queue(key: Array, variables: Any, observation: Array) -> Array:
+            planned = plan(jittered(key, variables), observation, key)
+            return planned.astype(jnp.float32)  # integers would be optimised away
 
         figures["first_queue_milliseconds"] = milliseconds(
-            first_queue, jax.random.key(2), state.variables, seen
+            first_queue, jax.random.key(2), state.variables, observation
         )
     return figures
 

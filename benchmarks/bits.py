@@ -1,11 +1,11 @@
-"""The bits with which short runs end, to compare two versions of the code on one machine.
+"""Digests of the results of short runs, to compare two versions of the code bit for bit.
 
     python benchmarks/bits.py --save before.json       (before a change)
-    python benchmarks/bits.py --against before.json    (after it: prints what differs)
+    python benchmarks/bits.py --against before.json    (after it: prints differences)
 
-Each run is a command in a process of its own. Of every array of its last checkpoint, and of its
-metrics and result without times, a digest is kept. Bits depend on the CPU, the number of
-threads and the versions of libraries: compare on one machine only.
+Each run is a command in a separate process. A digest is kept of every array of its last checkpoint,
+and of its metrics and result without times. Bits depend on the CPU, the number of threads and the
+versions of libraries: compare on one machine only.
 """
 
 from __future__ import annotations
@@ -44,25 +44,25 @@ CASES: dict[str, tuple[str, ...]] = {
     "atari delayed-q": ("atari", "debug", "--agent", "delayed-q", "--delay", "walk:2"),
 }
 TIMES = ("seconds", "compile", "gigabytes", "versions", "config", "command", "folder")
-"""Names of numbers that differ from run to run begin with or contain these."""
+"""Words in the names of values that differ from run to run."""
 
 
 def digests(folder: Path) -> dict[str, str]:
-    """A digest for each array of a run's checkpoint, and for its metrics and result."""
-    found = {}
+    """Return a digest for each array of a run's checkpoint, and for its metrics and result."""
+    by_name = {}
     newest = max((folder / "checkpoints").iterdir(), key=lambda path: int(path.name))
     for part in sorted(path for path in newest.iterdir() if (path / "_METADATA").exists()):
         tree = ocp.PyTreeCheckpointer().restore(part)
         for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
             name = f"{part.name}{jax.tree_util.keystr(path)}"
-            found[name] = hashlib.sha256(np.ascontiguousarray(leaf).tobytes()).hexdigest()[:16]
+            by_name[name] = hashlib.sha256(np.ascontiguousarray(leaf).tobytes()).hexdigest()[:16]
     lines = (folder / "metrics.jsonl").read_text().splitlines()
     written = {"metrics": [json.loads(line) for line in lines]}
     written["result"] = json.loads((folder / "result.json").read_text())
     for name, values in written.items():
         text = json.dumps(_without_times(values), sort_keys=True)
-        found[name] = hashlib.sha256(text.encode()).hexdigest()[:16]
-    return found
+        by_name[name] = hashlib.sha256(text.encode()).hexdigest()[:16]
+    return by_name
 
 
 def _without_times(value: Any) -> Any:
@@ -73,7 +73,7 @@ def _without_times(value: Any) -> Any:
 
 
 def run(name: str) -> dict[str, str]:
-    """Train one case in a temporary folder."""
+    """Train one case in a temporary folder; return its digests."""
     with tempfile.TemporaryDirectory() as folder:
         words = ["-m", "delayzero", "train", *CASES[name], "--folder", f"{folder}/run"]
         subprocess.run([sys.executable, *words], check=True, capture_output=True)
@@ -81,7 +81,7 @@ def run(name: str) -> dict[str, str]:
 
 
 def main() -> None:
-    """Run all cases, or those named, and print, save or compare their digests."""
+    """Run all cases, or those named; print, save or compare their digests."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES), metavar="CASE")
     parser.add_argument("--save", type=Path)
@@ -91,9 +91,9 @@ def main() -> None:
     after, differing = {}, 0
     for name in options.cases:
         after[name] = run(name)
-        known = before.get(name, {})
-        names = known.keys() | after[name].keys() if known else set()
-        changed = sorted(key for key in names if known.get(key) != after[name].get(key))
+        previous = before.get(name, {})
+        names = previous.keys() | after[name].keys() if previous else set()
+        changed = sorted(key for key in names if previous.get(key) != after[name].get(key))
         differing += bool(changed)
         print(f"{name}: {len(after[name])} digests", *changed[:12], sep="\n    ", flush=True)
     if options.save:

@@ -1,18 +1,18 @@
-"""The time of a whole run, projected from a slice of it at full size.
+"""The time of a whole run, projected from a part of it at full size.
 
     python benchmarks/budget.py atari --env atari:Asterix --delay walk:15    (a GPU)
     python benchmarks/budget.py cartpole                                     (a CPU)
     python benchmarks/budget.py atari --env atari:Asterix --delay walk:25 --against constant:0
 
-It takes what ``delayzero train`` takes. Some rounds of self-play and of updates and some chunks of
-a sweep are made by the parts that ``delayzero train`` is made of, with the replay allocated for the
-whole run. Where they would take minutes there are fewer of them. The projection counts compiling,
-and leaves out evaluations.
+It takes the arguments of ``delayzero train``. The code of ``delayzero train`` makes some rounds of
+self-play, some updates and some chunks of a sweep, with the replay allocated for the whole run, and
+fewer of them where they would take minutes. The projection includes compiling, but no evaluations.
 
-``--against LAW`` compares with another delay law instead, in one process and in turns, since
-clocks drift: rounds of self-play with their updates, the mean ratio of neighbours (the geometric
-one) and its standard error. Sweeps and the last updates, which know no delay, would bring it nearer
-to one. The same law twice shows what the figure is worth.
+``--against LAW`` compares with another delay law instead. Rounds of self-play with their updates
+alternate between the two laws in one process, since clock speeds drift. Printed are the geometric
+mean of the ratios of neighbouring rounds and its standard error. Sweeps and the tail updates, which
+do not depend on delay, would bring the ratio closer to one. Comparing a law with itself shows how
+far the figure can be trusted.
 """
 
 from __future__ import annotations
@@ -46,17 +46,17 @@ CHUNKS = 8
 REPEATS = 6
 """Timed calls of each kind."""
 CALL_SECONDS = 5.0
-"""No call is longer, if it can be shorter."""
+"""A call makes fewer updates or chunks if it would take longer."""
 LIMIT_SECONDS = 30.0
-"""No call begins later after the first of its kind."""
+"""No timed call begins later than this after the first of its kind."""
 PAIRS = 16
 """Timed rounds under each of two laws."""
 WARM_UP = 2
-"""Pairs of rounds before those."""
+"""Untimed pairs of rounds before them."""
 
 
 class Slice:
-    """The parts of a run, ready to be timed."""
+    """The parts of a run, compiled and ready to be timed."""
 
     def __init__(self, config: LearningConfig) -> None:
         self._config, self._env = config, Environments.of(config)
@@ -77,13 +77,13 @@ class Slice:
             self.play()
 
     def play(self) -> Any:
-        """A round of self-play."""
+        """Play a round of self-play."""
         variables, updates = self.learner.variables, int(self.learner.updates)
         self.replay, _ = self.collector.collect(variables, self.replay, updates)
         return self.replay.length
 
     def play_and_update(self) -> Any:
-        """A round of self-play, and beside it or after it the updates that go with it."""
+        """Play a round of self-play, and make its updates meanwhile (overlap) or afterwards."""
         count = self._config.updates_per_round
         if not self._config.overlap:
             self.play()
@@ -96,14 +96,14 @@ class Slice:
         return self.replay.length
 
     def update(self, count: int) -> Any:
-        """So many updates."""
+        """Make a number of updates."""
         self.learner, self.replay, _ = self.programs.update(
             self.learner, self.replay, self.key, jnp.int32(count)
         )
         return self.learner.updates
 
     def sweep(self, count: int) -> Any:
-        """So many chunks of a sweep."""
+        """Search a number of chunks of a sweep."""
         self.replay, self.position = self.programs.sweep(
             self.learner, self.replay, self.key, self.position, jnp.int32(count)
         )
@@ -111,7 +111,7 @@ class Slice:
 
 
 def seconds(call: Callable[[], Any], repeats: int = REPEATS) -> float:
-    """The mean time of a call, after one that does not count."""
+    """Return the mean time of a call, after one untimed call."""
     jax.block_until_ready(call())
     begun, done = time.monotonic(), 0
     while done < repeats and (done == 0 or time.monotonic() - begun < LIMIT_SECONDS):
@@ -121,17 +121,17 @@ def seconds(call: Callable[[], Any], repeats: int = REPEATS) -> float:
 
 
 def each(call: Callable[[int], Any], most: int) -> tuple[float, int]:
-    """The time of one of several things that a call makes, and how many each call made."""
+    """Return the time per item of a call that makes several, and how many each call made."""
     alone = seconds(lambda: call(1), repeats=1)
     count = min(most, max(1, int(CALL_SECONDS / alone)))
     return seconds(lambda: call(count)) / count, count
 
 
 def compared(config: LearningConfig, other: LearningConfig) -> dict[str, Any]:
-    """Rounds of two configurations that differ in the law, in turns."""
+    """Compare rounds of two configurations that differ in the delay law."""
     pieces = Slice(config), Slice(other)
     if len({type(piece.replay.frames) for piece in pieces}) > 1:
-        raise UsageError("two replays do not fit into the memory: type a smaller --replay.capacity")
+        raise UsageError("two replays do not fit into memory; type a smaller --replay.capacity")
     times = np.empty((WARM_UP + PAIRS, 2))
     for i, pair in enumerate(times):
         for k in (0, 1) if i % 2 else (1, 0):
@@ -151,7 +151,7 @@ def compared(config: LearningConfig, other: LearningConfig) -> dict[str, Any]:
 
 
 def projected(config: LearningConfig) -> dict[str, Any]:
-    """The whole run's time, and its parts."""
+    """Return the projected time of the whole run, and its parts."""
     piece, due = Slice(config), config.updates_per_round
     update, count = each(piece.update, due)
     if config.overlap and count == due:
@@ -182,14 +182,14 @@ def projected(config: LearningConfig) -> dict[str, Any]:
 
 
 def _learning(words: list[str]) -> LearningConfig:
-    """The run that words describe.
+    """Return the settings that arguments describe.
 
     Raises:
-        UsageError: Its agent does not learn.
+        UsageError: The agent does not learn.
     """
     config = read_config(words)
     if not isinstance(config, LearningConfig):
-        raise UsageError(f"--agent {config.agent} learns nothing that could be measured")
+        raise UsageError(f"--agent {config.agent} learns nothing; choose an agent that learns")
     return config
 
 
@@ -203,11 +203,14 @@ def main() -> None:
         needed = 2 + (REPEATS if own.against is None else WARM_UP + PAIRS)
         rounds = (config.interactions - config.random_interactions) / config.envs / config.rows
         if not config.total_updates or rounds < needed:
-            raise UsageError(f"a run that learns, of {needed} rounds or more, can be measured")
+            raise UsageError(
+                f"the run is too short: it needs updates, and {needed} rounds or more after the "
+                "random interactions; type a larger --interactions or --update-ratio"
+            )
         if own.against is None:
             figures = projected(config)
         elif config.law is None:
-            raise UsageError(f"--agent {config.agent} knows no delay that could be compared")
+            raise UsageError(f"--agent {config.agent} has no delay to compare; leave out --against")
         else:
             figures = compared(config, _learning([*words, "--delay", own.against]))
     except UsageError as error:

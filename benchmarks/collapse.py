@@ -1,13 +1,13 @@
-"""What keeps the policy from collapsing while there is little to learn from.
+"""Which settings keep the policy from collapsing while there is little to learn from.
 
     python benchmarks/collapse.py --jobs 4 --out results/collapse-asterix-h200.jsonl      (a GPU)
     python benchmarks/collapse.py --preset minatar --env minatar:space_invaders --out FILE  (a CPU)
 
 The reference is a search that stretches the Q-values of each node to [0, 1] however close they are
 (the default of mctx), considers eight actions, has no noise at the root, and starts after 1000
-random steps. Each variant changes one of these, the last all of them. One JSON line for each run:
-the entropy of the policy targets as a share of the largest possible, by updates; what self-play
-scored; and how a short greedy evaluation came out. Runs that the file already has are not repeated.
+random steps. Each variant changes one of these, the last all of them. Writes one JSON line per run:
+the entropy of the policy targets as a share of the largest possible, by updates; the scores of
+self-play; and the score of a short greedy evaluation. Runs already in the file are not repeated.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 
 
 def config_of(options: argparse.Namespace, variant: str, seed: int, folder: str) -> TrainConfig:
-    """The preset with a variant's search, for a number of updates."""
+    """Return the preset with a variant's search, for a number of updates."""
     changes = {**REFERENCE, **VARIANTS[variant]}
     warm_up = changes.pop("random_interactions")
     config = compose([options.preset])
@@ -79,11 +79,11 @@ def config_of(options: argparse.Namespace, variant: str, seed: int, folder: str)
 
 
 def run(options: argparse.Namespace, variant: str, seed: int) -> dict[str, Any]:
-    """Train one variant and say what became of its targets."""
+    """Train one variant; return the entropy of its targets and its scores."""
     with tempfile.TemporaryDirectory() as folder:
         config = config_of(options, variant, seed, folder)
         env = make_training_env(replace(config, envs=1))
-        most = math.log(Spaces.of(env).actions.count)
+        largest = math.log(Spaces.of(env).actions.count)
         env.close()
         train(config, sys.argv)
         text = (Path(folder) / "metrics.jsonl").read_text()
@@ -95,7 +95,7 @@ def run(options: argparse.Namespace, variant: str, seed: int) -> dict[str, Any]:
         "seed": seed,
         "settings": {**REFERENCE, **VARIANTS[variant]},
         "entropy_share": {
-            line["updates"]: round(line["policy/target_entropy"] / most, 3)
+            line["updates"]: round(line["policy/target_entropy"] / largest, 3)
             for line in lines
             if "policy/target_entropy" in line
         },
@@ -108,7 +108,7 @@ def run(options: argparse.Namespace, variant: str, seed: int) -> dict[str, Any]:
 
 
 def finished(out: Path, env: str) -> set[tuple[str, int]]:
-    """The runs that a file already has."""
+    """Return the variants and seeds that a file already has."""
     if not out.exists():
         return set()
     lines = [json.loads(line) for line in out.read_text().splitlines()]
@@ -116,19 +116,21 @@ def finished(out: Path, env: str) -> set[tuple[str, int]]:
 
 
 def main() -> None:
-    """Run what is asked for, each in a process of its own, several side by side."""
+    """Run the variants and seeds, each in a separate process, several in parallel."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--preset", default="atari")
     parser.add_argument("--env", default="atari:Asterix")
     parser.add_argument("--updates", type=int, default=2500)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1])
     parser.add_argument("--variants", nargs="+", choices=VARIANTS, default=list(VARIANTS))
-    parser.add_argument("--jobs", type=int, default=1, help="processes side by side")
-    parser.add_argument("--out", type=Path, required=True, help="one JSON line for each run")
+    parser.add_argument("--jobs", type=int, default=1, help="processes in parallel (default: 1)")
+    parser.add_argument(
+        "--out", type=Path, required=True, help="file to which one JSON line per run is appended"
+    )
     options = parser.parse_args()
-    asked = [(variant, seed) for seed in options.seeds for variant in options.variants]
-    if len(asked) == 1:
-        line = json.dumps(run(options, *asked[0]))
+    requested = [(variant, seed) for seed in options.seeds for variant in options.variants]
+    if len(requested) == 1:
+        line = json.dumps(run(options, *requested[0]))
         with options.out.open("a") as out:
             out.write(line + "\n")
         return
@@ -140,12 +142,12 @@ def main() -> None:
         print(f"{variant}, seed {seed}", file=sys.stderr, flush=True)
         return subprocess.run([*common, "--variants", variant, "--seeds", str(seed)]).returncode
 
-    left = [one for one in asked if one not in done]
+    left = [one for one in requested if one not in done]
     with ThreadPoolExecutor(options.jobs) as pool:
         codes = list(pool.map(lambda one: start(*one), left))
     failed = [one for one, code in zip(left, codes, strict=True) if code]
     if failed:
-        sys.exit(f"failed: {failed}; the same command runs them again")
+        sys.exit(f"failed: {failed}; type the same command to run them again")
 
 
 if __name__ == "__main__":

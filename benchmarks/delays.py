@@ -1,10 +1,9 @@
-"""What a delay costs: the wrappers' added time, as a ratio to a bare environment step.
+"""The cost of the delay wrappers: their added time, as a ratio to a bare environment step.
 
     python benchmarks/delays.py
 
-The bare environment's own time is taken inside the wrapped one's steps, so that both are measured
-in the same calls: machines are noisy. Each ratio is a median over rounds. One JSON object is
-printed.
+The time of the bare environment is measured inside the steps of the wrapped one, so that both come
+from the same calls: machines are noisy. Each ratio is a median over rounds. Prints one JSON object.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from delayzero.delays import DelayedExecution, DelayedExecutionVector
 
 
 class Timed(gym.Wrapper[Any, Any, Any, Any]):
-    """Adds up the time that the environment's own steps take."""
+    """Adds up the time of the bare environment's steps."""
 
     seconds = 0.0
 
@@ -49,7 +48,7 @@ class TimedVector(VectorWrapper[Any, Any, Any, Any, Any]):
 
 
 def single_round(env: DelayedExecution, steps: int) -> float:
-    """Seconds for the steps of one environment, resets left out."""
+    """Return the seconds for the steps of one environment, without resets."""
     actions = np.random.default_rng(0).integers(0, 2, steps).tolist()
     env.reset(seed=0)
     seconds = 0.0
@@ -63,7 +62,7 @@ def single_round(env: DelayedExecution, steps: int) -> float:
 
 
 def vector_round(env: DelayedExecutionVector, steps: int) -> float:
-    """Seconds for the steps of a vector environment."""
+    """Return the seconds for the steps of a vector environment."""
     high = env.single_action_space.n  # type: ignore[attr-defined]
     actions = np.random.default_rng(0).integers(0, high, (steps, env.num_envs))
     env.reset(seed=0)
@@ -76,7 +75,7 @@ def vector_round(env: DelayedExecutionVector, steps: int) -> float:
 def added_time(
     env: gym.Env[Any, Any] | VectorEnv[Any, Any, Any], law: str, steps: int, rounds: int
 ) -> dict[str, float]:
-    """The delay's added time over the bare environment's, in the same steps."""
+    """Return the added time of the delay relative to the bare environment, in the same steps."""
     measure: Any
     timed: Any
     if isinstance(env, VectorEnv):
@@ -103,7 +102,9 @@ def added_time(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="The added time of delays, as ratios.")
-    parser.add_argument("--rounds", type=int, default=20, help="measurements of each ratio")
+    parser.add_argument(
+        "--rounds", type=int, default=20, help="measurements of each ratio (default: 20)"
+    )
     rounds = parser.parse_args().rounds
     results = {
         f"CartPole-v1, {law}": added_time(gym.make("CartPole-v1"), law, 2000, rounds)

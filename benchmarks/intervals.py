@@ -1,10 +1,10 @@
-"""How often the 95 % interval of a comparison covers the truth, by the number of seeds.
+"""Coverage of the 95 % interval of a comparison, by the number of seeds.
 
 python benchmarks/intervals.py
 
-Scores are drawn: each seed has a mean of its own (deviation 1), each of its episodes a score around
-it (deviation 0.5); the true IQM is 0. Printed as JSON: the share of comparisons whose interval has
-0 in it, with its standard error.
+Scores are simulated: each seed has a mean (standard deviation 1), and each of its episodes a score
+around it (standard deviation 0.5); the true IQM is 0. Prints as JSON the share of comparisons whose
+interval contains 0, with its standard error.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SPREAD_OF_SEEDS, SPREAD_OF_EPISODES = 1.0, 0.5
 
 
 def coverage(seeds: int, comparisons: int, resamples: int = 2000) -> float:
-    """The share of comparisons with so many seeds whose interval covers the truth."""
+    """Return the share of comparisons whose interval covers the truth."""
     rng = np.random.default_rng(seeds)
     covered = 0
     for trial in range(comparisons):

@@ -1,10 +1,9 @@
-"""Which kernels an update spends its time in, on a GPU.
+"""The time of an update by kernels, on a GPU.
 
     python benchmarks/kernels.py --preset atari
 
-A profile of one compiled call of many updates: how much of the time the device is busy, how many
-kernels an update launches, the time of its parts, and the kernels that take longest, each with the
-operation that it is for.
+Profiles one compiled call of several updates. Prints how long the device is busy, how many kernels
+an update launches, the time of its parts, and the slowest kernels with the operations they compute.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from parts import compiled_update, filled_replay, report, system_of
 
 
 def kernel_events(folder: Path) -> list[dict[str, Any]]:
-    """What ran on the device's streams, from the trace that JAX's profiler left."""
+    """Return the events on the device's streams, from the trace of JAX's profiler."""
     (path,) = folder.rglob("*.trace.json.gz")
     events = json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
     names = {
@@ -50,23 +49,23 @@ PARTS = {
     "projection": r"/(projector|predictor)/",
     "optimiser": r"/while/body/(closed_call/)?[^/]*(/(mul|add|select_n|reduce_sum))?$",
 }
-"""What belongs to which part of an update; the first that fits."""
+"""Patterns of operations for each part of an update; the first match counts."""
 
 
 def operations(program: str) -> dict[str, str]:
-    """Where each instruction of a compiled program comes from, by its name and its kernel's."""
-    found: dict[str, str] = {}
+    """Return the operation of each instruction of a program, by its name and its kernel's."""
+    by_name: dict[str, str] = {}
     for line in program.splitlines():
         instruction = re.match(r"^\s+(?:ROOT )?%?([\w.-]+) = ", line)
         operation = re.search(r'op_name="([^"]*)"', line)
         if instruction and operation:
             for name in (instruction[1], re.sub(r"[.-]", "_", instruction[1])):
-                found[name] = operation[1]
-    return found
+                by_name[name] = operation[1]
+    return by_name
 
 
 def part_of(operation: str) -> str:
-    """The part of an update that an operation belongs to."""
+    """Return the part of an update that an operation belongs to."""
     for part, pattern in PARTS.items():
         if re.search(pattern, operation):
             backward = "transpose(" in operation
@@ -78,8 +77,10 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--preset", default="atari")
-    parser.add_argument("--positions", type=int, default=20_000, help="stored in the replay")
-    parser.add_argument("--updates", type=int, default=16, help="in the profile")
+    parser.add_argument(
+        "--positions", type=int, default=20_000, help="positions stored in the replay"
+    )
+    parser.add_argument("--updates", type=int, default=16, help="updates in the profile")
     parser.add_argument("--most", type=int, default=40, help="kernels to print")
     options = parser.parse_args()
     system = system_of(options.preset)
@@ -87,7 +88,7 @@ def main() -> None:
     state = jax.jit(system.first_state)(jax.random.key(0))
     arguments = (state, replay, jax.random.key(1), jnp.int32(options.updates))
     update = compiled_update(system, *arguments)
-    came_from = operations(update.as_text() or "")
+    sources = operations(update.as_text() or "")
     jax.block_until_ready(update(*arguments))
     begun = time.perf_counter()
     jax.block_until_ready(update(*arguments))
@@ -100,9 +101,9 @@ def main() -> None:
     kernels: dict[tuple[str, str], list[float]] = defaultdict(list)
     for event in events:
         took = event["dur"] / 1e3 / options.updates
-        # In a CUDA graph only the kernel's own name tells where it comes from.
+        # In a CUDA graph only the kernel's name identifies its operation.
         instruction = event.get("args", {}).get("hlo_op", "")
-        operation = came_from.get(instruction) or came_from.get(event["name"], "")
+        operation = sources.get(instruction) or sources.get(event["name"], "")
         parts[part_of(operation)].append(took)
         kernels[event["name"][:60], operation.split("/while/body/")[-1][-110:]].append(took)
     busy = sum(event["dur"] for event in events) / 1e3
@@ -122,7 +123,7 @@ def main() -> None:
 
 
 def summed(groups: dict[str, list[float]], updates: int) -> list[dict[str, Any]]:
-    """Milliseconds and launches of each group in an update, the longest first."""
+    """Return the milliseconds and launches of each group per update, the longest first."""
     longest = sorted(groups.items(), key=lambda group: -sum(group[1]))
     return [
         {

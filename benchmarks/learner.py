@@ -3,8 +3,8 @@
     python benchmarks/learner.py --preset atari      (a GPU)
     python benchmarks/learner.py --preset minatar    (a CPU)
 
-``update`` is the whole of it, as training calls it: many in one compiled loop. The parts are
-compiled on their own, each in a loop, so they do not add up exactly.
+``update`` is a whole update as in training: one of many in a compiled loop. The parts are compiled
+separately, each in its own loop, so they do not add up exactly.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from delayzero.replay import Replay
 
 
 def whole_update(system: System, state: LearnerState, replay: Replay, count: int) -> float:
+    """Return the milliseconds of an update, one of ``count`` in a call."""
     arguments = (state, replay, jax.random.key(1), jnp.int32(count))
     update = compiled_update(system, *arguments)
     jax.block_until_ready(update(*arguments))
@@ -36,6 +37,7 @@ def whole_update(system: System, state: LearnerState, replay: Replay, count: int
 
 
 def parts(system: System, state: LearnerState, replay: Replay) -> dict[str, float]:
+    """Return the milliseconds of each part of an update."""
     learner = system.learner
     assert isinstance(learner, Learner)
     _, batch = jax.jit(learner.batch)(state, replay, jax.random.key(2))
@@ -57,8 +59,8 @@ def parts(system: System, state: LearnerState, replay: Replay) -> dict[str, floa
 
     def optimise(key: Array, gradient: Any, state: LearnerState) -> Any:
         params = state.variables["params"]
-        change, kept = optimiser.update(jittered(key, gradient), state.optimiser, params)
-        return optax.apply_updates(params, change), kept
+        change, new_state = optimiser.update(jittered(key, gradient), state.optimiser, params)
+        return optax.apply_updates(params, change), new_state
 
     key = jax.random.key(4)
     forward_ms = milliseconds(forward, key, state.variables, changed)
@@ -75,8 +77,10 @@ def parts(system: System, state: LearnerState, replay: Replay) -> dict[str, floa
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--preset", default="minatar", help="atari, minatar or cartpole")
-    parser.add_argument("--positions", type=int, default=20_000, help="stored in the replay")
-    parser.add_argument("--updates", type=int, default=64, help="in one call")
+    parser.add_argument(
+        "--positions", type=int, default=20_000, help="positions stored in the replay"
+    )
+    parser.add_argument("--updates", type=int, default=64, help="updates in one call")
     options = parser.parse_args()
     system = system_of(options.preset)
     replay = filled_replay(system, options.positions // system.config.envs)

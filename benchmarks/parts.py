@@ -1,4 +1,4 @@
-"""What the benchmarks of the learner and of the search share: systems, data, timing, output."""
+"""Shared by the benchmarks of the learner and the search: systems, data, timing, output."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from delayzero.training.programs import compiler_options
 
 
 def system_of(*presets: str, **changes: Any) -> System:
-    """The system of presets, for the spaces of their environment."""
+    """Return the system of presets, for the spaces of their environment."""
     config = replace(compose(presets), **changes)
     env = make_training_env(replace(config, envs=1))
     spaces = Spaces.of(env)
@@ -34,7 +34,7 @@ def system_of(*presets: str, **changes: Any) -> System:
 
 
 def filled_replay(system: System, rows: int) -> Replay:
-    """A replay of random trajectories with episode ends, as large as ``rows``."""
+    """Return a replay full of random trajectories with episode ends."""
     spaces, envs = system.spaces, system.config.envs
     rng = np.random.default_rng(0)
     grid = (rows, envs)
@@ -62,7 +62,7 @@ def filled_replay(system: System, rows: int) -> Replay:
 
 
 def jittered(key: Array, tree: Any) -> Any:
-    """The same numbers but for a part in a million, so that no loop takes them for constant."""
+    """Scale numbers by at most one part in a million, so that no loop treats them as constant."""
     factor = 1 + 1e-6 * jax.random.uniform(key)
     return jax.tree.map(lambda x: (x * factor).astype(x.dtype), tree)
 
@@ -70,12 +70,12 @@ def jittered(key: Array, tree: Any) -> Any:
 def milliseconds(
     call: Callable[..., Any], *arguments: Any, loops: int = 8, repeats: int = 5
 ) -> float:
-    """The median time of one call inside a compiled loop; the first argument is a random key."""
+    """Return the median time of a call in a compiled loop; the first argument is a random key."""
     key, *others = arguments
 
     def looped(key: Array, *others: Any) -> Array:
         def body(i: Array, total: Array) -> Array:
-            # Nothing may be left out as unused, nor taken out of the loop as constant.
+            # XLA must neither drop the result as unused nor hoist it out of the loop as constant.
             result = call(jax.random.fold_in(key, i + (total > 1e30)), *others)
             for leaf in jax.tree.leaves(result):
                 if jnp.issubdtype(leaf.dtype, jnp.floating):
@@ -96,10 +96,10 @@ def milliseconds(
 
 
 def compiled_update(system: System, *arguments: Any) -> Compiled:
-    """The learner's updates, compiled as training compiles them."""
+    """Return the learner's updates, compiled as in training."""
     return jax.jit(system.learner.update).lower(*arguments).compile(compiler_options())
 
 
 def report(name: str, figures: dict[str, Any]) -> None:
-    """Print figures as JSON, with what they were measured on."""
+    """Print figures as JSON, with the versions and the device."""
     print(json.dumps({"benchmark": name, **figures, "versions": versions()}, indent=2))

@@ -1,4 +1,4 @@
-"""Expansions per second of the search, for few roots (acting) and many (reanalysis).
+"""Expansions per second of the search, with few roots (acting) and many (reanalysis).
 
 python benchmarks/search.py --preset atari --roots 16 1536     (a GPU)
 python benchmarks/search.py --preset minatar --roots 8 512     (a CPU)
@@ -22,6 +22,7 @@ SETTINGS = {"gumbel": SearchConfig(), "puct": SearchConfig(method="puct")}
 
 
 def measure(system: System, roots: int, config: SearchConfig) -> dict[str, float]:
+    """Return the time of encoding and searching a number of roots."""
     planner = replace(system.planner, config=config.resolved(system.spaces.actions.count))
     model = planner.model
     variables = jax.jit(system.first_state)(jax.random.key(0)).variables

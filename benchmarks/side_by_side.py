@@ -1,18 +1,18 @@
-"""Updates of several processes side by side on one device, against those of one process alone.
+"""The speed of updates with several processes on one device, relative to one process alone.
 
     python benchmarks/side_by_side.py                                     (a GPU)
     python benchmarks/side_by_side.py --mps both                          (with and without MPS)
     python benchmarks/side_by_side.py --preset minatar --processes 1 2    (a CPU)
 
-Each process has weights and a replay of its own, and makes updates in calls, as training does. It
-has the share of cores and memory that ``delayzero compare --jobs`` would give it. All begin when
-the last one is compiled. One process alone is always measured, without MPS. For each number of
+Each process has its own weights and replay, and makes updates in calls, as training does. It has
+the share of cores and memory that ``delayzero compare --jobs`` would give it. All start when the
+last one has compiled. One process alone is always measured too, without MPS. For each number of
 processes:
 
-- ``milliseconds_per_update`` of one process: the mean over processes.
+- ``milliseconds_per_update``: of one process, the mean over processes.
 - ``relative_rate``: updates per second of all processes together, in units of one process alone.
-- ``whole_runs_in_the_time_of_one``: the number of processes, divided by how many times as long as
-  one process alone the slowest of them takes for the same updates.
+- ``whole_runs_in_the_time_of_one``: the number of processes, divided by the slowdown of the slowest
+  one relative to one process alone.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from delayzero.evaluation.compare.processes import endings_as_interrupts, enviro
 
 READY = "ready"
 Made = tuple[int, float]
-"""The updates that a process has made, and the seconds that they took."""
+"""The number of updates that a process made, and the seconds they took."""
 
 
 def work(options: argparse.Namespace) -> None:
-    """Be one of the processes: compile, say so, wait for a line, measure, print."""
+    """Run as a worker: compile, report that it is ready, wait for a line, measure, print."""
     system = system_of(*options.preset)
     replay = filled_replay(system, options.positions // system.config.envs)
     state = jax.jit(system.first_state)(jax.random.key(0))
@@ -60,7 +60,7 @@ def work(options: argparse.Namespace) -> None:
 
 
 def measured(count: int, variables: Mapping[str, str]) -> list[Made]:
-    """What so many processes make side by side."""
+    """Return the updates and seconds of each of several parallel processes."""
     words = [sys.executable, __file__, *sys.argv[1:], "--worker"]
     workers = [
         subprocess.Popen(
@@ -78,7 +78,7 @@ def measured(count: int, variables: Mapping[str, str]) -> list[Made]:
             worker.stdin.flush()
         made = [json.loads(_line(worker)) for worker in workers]
         for worker in workers:
-            worker.wait()  # the next ones need its memory
+            worker.wait()  # the next workers need its memory
     finally:
         for worker in workers:
             worker.kill()
@@ -95,7 +95,7 @@ def _line(worker: subprocess.Popen[str]) -> str:
 
 
 def figures(made: Sequence[Made], alone: Made) -> dict[str, float]:
-    """The figures of processes side by side; see the top of this file."""
+    """Return the figures of parallel processes; see the top of this file."""
     times = [seconds / updates for updates, seconds in made]
     time_alone = alone[1] / alone[0]
     return {
@@ -107,11 +107,11 @@ def figures(made: Sequence[Made], alone: Made) -> dict[str, float]:
 
 
 def compared(counts: Sequence[int], mps: str) -> list[dict[str, Any]]:
-    """The figures of each number of processes, with or without MPS or both.
+    """Return the figures for each number of processes, with MPS, without, or both.
 
     Args:
         counts: Numbers of processes.
-        mps: ``auto`` (where it can be had), ``on``, ``off`` or ``both``.
+        mps: ``auto`` (if it is available), ``on``, ``off`` or ``both``.
     """
     others = sorted({*counts} - {1})
     most = others[-1] if others and mps != "off" else 1
@@ -131,12 +131,18 @@ def compared(counts: Sequence[int], mps: str) -> list[dict[str, Any]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--preset", nargs="+", default=["atari"], help="one or several (atari)")
+    parser.add_argument(
+        "--preset", nargs="+", default=["atari"], help="one or several (default: atari)"
+    )
     parser.add_argument("--processes", type=whole(1), nargs="+", default=[1, 2, 3, 4], metavar="N")
     parser.add_argument("--mps", choices=("auto", "on", "off", "both"), default="auto")
-    parser.add_argument("--seconds", type=float, default=10.0, help="of updates in each process")
-    parser.add_argument("--updates", type=whole(1), default=64, help="in one call")
-    parser.add_argument("--positions", type=int, default=20_000, help="stored in each replay")
+    parser.add_argument(
+        "--seconds", type=float, default=10.0, help="seconds of updates in each process"
+    )
+    parser.add_argument("--updates", type=whole(1), default=64, help="updates in one call")
+    parser.add_argument(
+        "--positions", type=int, default=20_000, help="positions stored in each replay"
+    )
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:

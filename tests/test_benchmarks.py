@@ -12,7 +12,7 @@ from .training.small import NotCompiled
 
 WORDS = (
     *("cartpole", "debug", "--delay", "walk:3", "--interactions", "2000"),
-    *("--model.latent", "8", "--model.width", "16", "--model.memory", "8", "--model.support", "10"),
+    *("--model.latent", "8", "--model.width", "16", "--model.lstm", "8", "--model.support", "10"),
 )
 
 
@@ -90,8 +90,8 @@ def test_two_laws_are_compared(budget, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize(("words", "message"), [
-    (("--interactions", "100"), "of 8 rounds or more"),
-    (("--agent", "undelayed", "--against", "walk:3"), "knows no delay"),
+    (("--interactions", "100"), "8 rounds or more"),
+    (("--agent", "undelayed", "--against", "walk:3"), "has no delay to compare"),
     (("--agent", "random"), "learns nothing"),
 ])  # fmt: skip
 def test_what_cannot_be_projected_is_refused(words, message, budget, monkeypatch, capsys):

@@ -1,4 +1,4 @@
-"""Environments by id: classic control, MinAtar, Atari. Nothing about delay."""
+"""Environments by id: classic control, MinAtar, Atari, all without delay."""
 
 import gymnasium as gym
 

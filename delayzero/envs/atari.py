@@ -1,10 +1,10 @@
-"""Atari games as EfficientZero plays them, from ALE's own vector environment.
+"""Atari games as EfficientZero plays them, from ALE's vector environment.
 
 Differences from ``<Game>NoFrameskip-v4`` with the wrappers of the original code:
 
 1. ALE draws 0 to 29 no-op frames at a reset, not 1 to 30.
-2. Frames are not stored as JPEG on the way.
-3. A lost life does not end the episode: ``info["life_lost"]`` tells of it.
+2. Frames are not compressed as JPEG.
+3. A lost life does not end the episode: ``info["life_lost"]`` reports it.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class Atari(VectorWrapper[Any, Any, Any, Any, Any]):
 
     One step is 4 frames; the picture is the maximum of the last two. Actions are the game's
     minimal set, never sticky. ``info["life_lost"]`` ``[N]`` is True where this step lost a life
-    and the game goes on: neither where it ended nor where it was reset by this step. As in the
-    original code, games that count down to 0 lives just before they are over lose none then.
+    and the game continues: neither where it ended nor where this step reset it. As in the
+    original code, a game that counts down to 0 lives just before it is over loses none then.
 
     Attributes:
         rom: The name of the game's ROM.
@@ -43,7 +43,7 @@ class Atari(VectorWrapper[Any, Any, Any, Any, Any]):
         """Make N games.
 
         Args:
-            game: Its name, as ``"MsPacman"`` or ``"ms_pacman"``, in any case of letters.
+            game: Its name, such as ``"MsPacman"`` or ``"ms_pacman"``; case does not matter.
             num_envs: N.
             max_steps: The number of steps after which an episode is truncated.
         """
@@ -58,7 +58,7 @@ class Atari(VectorWrapper[Any, Any, Any, Any, Any]):
     def reset(
         self, *, seed: Any = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[np.uint8], dict[str, Any]]:
-        """Begin games; seeds, one or one for each game, are below 2**31."""
+        """Begin new games, from one seed or one for each game, below 2**31."""
         chosen = (options or {}).get("reset_mask", np.ones(self.num_envs, bool))
         observations, info = self.env.reset(
             seed=_ale_seed(seed, int(np.sum(chosen))), options=options
@@ -76,9 +76,9 @@ class Atari(VectorWrapper[Any, Any, Any, Any, Any]):
         NDArray[np.bool_],
         dict[str, Any],
     ]:
-        """Play 4 frames of each game, or begin a new one where the last step was an end."""
+        """Play 4 frames of each game; begin a new game where the last step ended one."""
         actions = np.asarray(actions, np.int64)
-        if not self.action_space.contains(actions):  # ALE waits for ever then
+        if not self.action_space.contains(actions):  # ALE would wait for ever
             raise gym.error.InvalidAction(f"{actions} is not in {self.action_space}")
         observations, rewards, terminated, truncated, info = self.env.step(actions)
         ended = terminated | truncated
@@ -90,10 +90,10 @@ class Atari(VectorWrapper[Any, Any, Any, Any, Any]):
 
 
 def rom(game: str) -> str:
-    """The name of a game's ROM in ale_py: ``"ms_pacman"`` for ``"MsPacman"``.
+    """Return the name of a game's ROM in ale_py: ``"ms_pacman"`` for ``"MsPacman"``.
 
     Raises:
-        gymnasium.error.UnregisteredEnv: There is no such game; the message has the nearest name.
+        gymnasium.error.UnregisteredEnv: The game is unknown; the message suggests the nearest name.
     """
     roms = require("ale_py.roms", "atari")
     games: list[str] = [name for name in roms.get_all_rom_ids() if name not in TWO_PLAYER]
@@ -105,17 +105,18 @@ def rom(game: str) -> str:
     hint = (
         f"did you mean 'atari:{title(names[near])}'?"
         if near
-        else ("they are " + ", ".join(title(name) for name in sorted(games)))
+        else ("choose from " + ", ".join(title(name) for name in sorted(games)))
     )
-    raise gym.error.UnregisteredEnv(f"'{game}' is no Atari game; {hint}")
+    raise gym.error.UnregisteredEnv(f"unknown Atari game '{game}'; {hint}")
 
 
 def title(name: str) -> str:
-    """The name of a game as papers write it, of its ROM's: ``"MsPacman"``."""
+    """Return a game's name as papers write it, from its ROM's: ``"MsPacman"``."""
     return name.title().replace("_", "")
 
 
 def _ale(name: str, num_envs: int, max_steps: int) -> VectorEnv[Any, Any, Any]:
+    """Return ALE's vector environment of N games."""
     env: VectorEnv[Any, Any, Any] = require("ale_py.vector_env", "atari").AtariVectorEnv(
         name,
         num_envs,
@@ -139,7 +140,7 @@ def _ale(name: str, num_envs: int, max_steps: int) -> VectorEnv[Any, Any, Any]:
 
 
 def _ale_seed(seed: Any, count: int) -> Any:
-    """A seed as ALE takes it: an int, or an array ``[count]``."""
+    """Return a seed as ALE takes it: an int, or an array ``[count]``."""
     if seed is None:
         return None
     scalar = np.ndim(seed) == 0
@@ -147,7 +148,7 @@ def _ale_seed(seed: Any, count: int) -> Any:
     first = operator.index(seed) if scalar else int(np.min(seed))
     if first < 0 or last >= 2**31:
         raise gym.error.Error(
-            f"ALE's seeds are from 0 to {2**31 - 1}; {seed!r} for {count} games needs {first} to "
-            f"{last}"
+            f"ALE's seeds are from 0 to {2**31 - 1}; {seed!r} for {count} games would need {first} "
+            f"to {last}"
         )
     return first if scalar else np.asarray(seed, np.int64)

@@ -1,12 +1,13 @@
 """Looking ahead in Atari games with the emulator itself, the perfect forward model.
 
-ALE's vector environment cannot be copied or set back. So each game has a shadow here, an emulator
-of its own that is kept in step: same seed, same no-op frames, same actions. A shadow can be
-cloned, played ahead and restored. What it shows is what the vector environment will show, bit for
-bit, but for the last picture of an episode (ALE's vector environment mixes older frames in).
+The state of ALE's vector environment cannot be saved and restored. Each game therefore has a
+shadow here, a second emulator that is kept in step: same seed, same no-op frames, same actions. A
+shadow can be cloned, played ahead and restored. Its pictures are those of the vector environment,
+bit for bit, except for the last one of an episode (ALE's vector environment mixes older frames in).
 
-A game may not bear it: restored, the emulator of TicTacToe3D goes on otherwise than it would
-have. So shadows are compared with their games all the time, and such a game is refused.
+This does not work for every game: once restored, the emulator of TicTacToe3D plays differently than
+it would have. Shadows are therefore compared with their games at every step, and a game whose
+shadow differs is refused.
 """
 
 from __future__ import annotations
@@ -29,12 +30,13 @@ Picture = NDArray[np.uint8]
 SLIVER = 1e-3
 """OpenCV ignores smaller parts of a pixel."""
 EVERYTHING = slice(0, SIZE)
+"""All lines of a picture."""
 STRIP = 8
-"""How many lines of a picture are compared at each step; others each time."""
+"""Lines of a picture that are compared at each step, each time the next ones."""
 
 
 class ForeseeingAtari(VectorWrapper[Any, Any, Any, Any, Any]):
-    """N Atari games that can tell what actions will lead to."""
+    """N Atari games that can show the pictures that actions will lead to."""
 
     def __init__(self, env: Atari) -> None:
         """Give each game a shadow."""
@@ -49,11 +51,11 @@ class ForeseeingAtari(VectorWrapper[Any, Any, Any, Any, Any]):
         """Begin all games.
 
         Args:
-            seed: An int, which must be given: shadows are seeded alike.
-            options: None are taken.
+            seed: An int; required, since shadows get the same seed.
+            options: Must be None.
 
         Raises:
-            UnsupportedEnvironment: A shadow shows something else than its game.
+            UnsupportedEnvironment: A shadow's picture differs from its game's.
         """
         assert isinstance(seed, (int, np.integer)), "shadows need a seed"
         assert options is None, "all games are reset together"
@@ -69,7 +71,7 @@ class ForeseeingAtari(VectorWrapper[Any, Any, Any, Any, Any]):
         """Play one step of each game, and of its shadow.
 
         Raises:
-            UnsupportedEnvironment: A shadow shows something else than its game.
+            UnsupportedEnvironment: A shadow's picture differs from its game's.
         """
         observations, rewards, terminated, truncated, info = self.env.step(actions)
         frames, ended = info["episode_frame_number"], terminated | truncated
@@ -86,42 +88,42 @@ class ForeseeingAtari(VectorWrapper[Any, Any, Any, Any, Any]):
         return observations, rewards, terminated, truncated, info
 
     def foresee(self, queue: Queue, count: int) -> tuple[Picture, NDArray[np.int64]]:
-        """Return what will be seen while the pending actions run; nothing after a game's end.
+        """Return the pictures that the pending actions will lead to, up to the end of a game.
 
         Args:
             queue: The pending actions, ``[N, M]``.
-            count: How many pictures are wanted, the last ones.
+            count: The largest number of pictures to return, the last ones.
 
         Returns:
-            The last pictures, ``[N, count, 96, 96, 3]``, the newest last, and how many of them
-            there are: where the queue is shorter, the first ones are black.
+            The last pictures, ``[N, count, 96, 96, 3]``, the newest last, and their number,
+            ``[N]``: where the queue is shorter than ``count``, the first pictures are black.
         """
         pictures = np.zeros((self.num_envs, count, SIZE, SIZE, 3), np.uint8)
-        found = np.zeros(self.num_envs, np.int64)
+        lengths = np.zeros(self.num_envs, np.int64)
         for i, shadow in enumerate(self._shadows):
             actions = [self._actions[a] for a in queue.row(i)]
             if self._ended[i] or not actions:
                 continue
             before = shadow.cloneState(include_rng=True)
-            seen = _play_all(shadow, actions)[-count:]
+            shown = _play_all(shadow, actions)[-count:]
             shadow.restoreState(before)
-            found[i] = len(seen)
-            if seen:
-                pictures[i, -len(seen) :] = [shrunk(picture) for picture in seen]
-        return pictures, found
+            lengths[i] = len(shown)
+            if shown:
+                pictures[i, -len(shown) :] = [shrunk(picture) for picture in shown]
+        return pictures, lengths
 
     def _check(self, picture: Picture, observation: Picture, lines: slice = EVERYTHING) -> None:
-        """Refuse a game whose shadow shows something else than was observed."""
+        """Check that a shadow's picture is the observation of its game."""
         if not np.array_equal(shrunk(picture, lines), observation[lines]):
             raise UnsupportedEnvironment(
-                f"the emulator of the game '{self._rom}' cannot be kept in step with the game, so "
-                "the agent 'delayed-q' cannot foresee what it will show: choose another --agent or "
-                "another game"
+                f"a second emulator of '{self._rom}' cannot be kept in step with the game, so the "
+                "agent 'delayed-q' cannot foresee its pictures; choose another --agent or another "
+                "game"
             )
 
 
 def foresight_of(env: VectorEnv[Any, Any, Any]) -> ForeseeingAtari | None:
-    """The one inside wrappers who can look ahead, if there is one."""
+    """Return the :class:`ForeseeingAtari` inside wrappers, or None without one."""
     while not isinstance(env, ForeseeingAtari):
         if not isinstance(env, VectorWrapper):
             return None
@@ -130,11 +132,11 @@ def foresight_of(env: VectorEnv[Any, Any, Any]) -> ForeseeingAtari | None:
 
 
 def shrunk(picture: Picture, lines: slice = EVERYTHING) -> Picture:
-    """A picture ``[H, W, 3]`` as ``[96, 96, 3]``: means of areas, rounded as OpenCV does.
+    """Shrink a picture to ``[96, 96, 3]`` by the means of areas, rounded as OpenCV does.
 
     Args:
         picture: ``[H, W, 3]``.
-        lines: Which lines of the small picture are wanted.
+        lines: Which lines of the small picture to return.
     """
     height, width = picture.shape[:2]
     top, bottom = lines.start * height // SIZE, -(-lines.stop * height // SIZE)
@@ -144,14 +146,14 @@ def shrunk(picture: Picture, lines: slice = EVERYTHING) -> Picture:
         wide += values[:, places] * shares[None, :, None]
     small = np.zeros((lines.stop - lines.start, SIZE, 3), np.float32)
     for places, shares in _areas(height, SIZE):
-        here = np.maximum(places[lines] - top, 0)  # those of no share stand at 0
+        here = np.maximum(places[lines] - top, 0)  # padding has place 0 and share 0
         small += wide[here] * shares[lines, None, None]
     return np.rint(small).astype(np.uint8)
 
 
 @cache
 def _areas(length: int, size: int) -> list[tuple[NDArray[np.int64], NDArray[np.float32]]]:
-    """Which pixels of a line make up those of a smaller one, in the order of OpenCV's sums.
+    """Return which pixels of a line make up a shorter one, in the order of OpenCV's sums.
 
     Returns:
         For the first, second, ... pixel of each area: places ``[size]``, shares ``[size]``.
@@ -177,7 +179,7 @@ def _areas(length: int, size: int) -> list[tuple[NDArray[np.int64], NDArray[np.f
 
 
 def _emulator(name: str, seed: int) -> Any:
-    """An emulator like those of the vector environment."""
+    """Return an emulator with the settings of the vector environment."""
     ale = require("ale_py", "atari")
     emulator = ale.ALEInterface()
     emulator.setLoggerMode(ale.LoggerMode.Error)
@@ -188,7 +190,7 @@ def _emulator(name: str, seed: int) -> Any:
 
 
 def _begin(emulator: Any, frames: int) -> Picture:
-    """Begin a game as one that is so many frames old: no-ops follow those that its start takes."""
+    """Begin a game and play no-ops until its frame number is ``frames``; return its picture."""
     emulator.reset_game()
     for _ in range(frames - emulator.getEpisodeFrameNumber()):
         emulator.act(0)
@@ -197,7 +199,7 @@ def _begin(emulator: Any, frames: int) -> Picture:
 
 
 def _play(emulator: Any, action: Any) -> Picture | None:
-    """One step: the maximum of its last two frames; None if the game was over before those."""
+    """Play one step; return the maximum of its last two frames, or None if the game ended."""
     pictures: list[Picture] = []
     for k in range(FRAME_SKIP):
         emulator.act(action)
@@ -210,11 +212,11 @@ def _play(emulator: Any, action: Any) -> Picture | None:
 
 
 def _play_all(emulator: Any, actions: Sequence[Any]) -> list[Picture]:
-    """The pictures of steps, until the game is over."""
-    seen: list[Picture] = []
+    """Play steps until the game is over; return their pictures."""
+    pictures: list[Picture] = []
     for action in actions:
         picture = _play(emulator, action)
         if picture is None:
             break
-        seen.append(picture)
-    return seen
+        pictures.append(picture)
+    return pictures

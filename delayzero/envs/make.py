@@ -1,4 +1,4 @@
-"""Vector environments from their ids."""
+"""Making vector environments from their ids."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MINATAR_STEPS = {True: 1_000, False: 5_000}
 MakeEnv = Callable[[], gym.Env[Any, Any]]
 """A function that makes one environment."""
 _functions: dict[str, MakeEnv] = {}
-"""Those that this process was given, by the id that stands for them."""
+"""Functions registered in this process, by their id."""
 
 
 class UnsupportedEnvironment(gym.error.Error):
@@ -42,18 +42,18 @@ def make_vector(
     Args:
         env_id: ``"atari:<Game>"``, ``"minatar:<game>"``, any id of Gymnasium, one that a module
             registers (``"package.module:MyEnv-v0"``), or a function in a module that makes an
-            environment (``"package.module:make_my_env"``). Modules are looked for in the current
-            folder too.
+            environment (``"package.module:make_my_env"``). Modules are also searched for in the
+            current folder.
         num_envs: N.
         training: Whether to use the time limits of training: 3 000 steps for Atari, 1 000 for
-            MinAtar. They are 27 000 and 5 000 otherwise; those of Gymnasium's are their own.
-        max_steps: The number of steps after which to truncate an episode instead.
+            MinAtar. Otherwise they are 27 000 and 5 000. Other environments keep their limits.
+        max_steps: The number of steps after which to truncate an episode, instead of these.
 
     Returns:
-        The vector environment; its rewards are raw, and no life lost ends an episode.
+        The vector environment; its rewards are raw, and a lost life does not end an episode.
 
     Raises:
-        gymnasium.error.UnregisteredEnv: There is no such environment.
+        gymnasium.error.UnregisteredEnv: The environment is unknown.
         delayzero.extras.MissingExtraError: ale_py or minatar is not installed.
 
     Example:
@@ -64,9 +64,9 @@ def make_vector(
         (3, 4)
     """
     if num_envs < 1:
-        raise gym.error.Error(f"num_envs is at least 1, not {num_envs}")
+        raise gym.error.Error(f"num_envs should be at least 1, not {num_envs}")
     if max_steps is not None and max_steps < 1:
-        raise gym.error.Error(f"max_steps is at least 1, not {max_steps}")
+        raise gym.error.Error(f"max_steps should be at least 1, not {max_steps}")
     kind, _, game = env_id.partition(":")
     if kind.lower() == "atari":
         return Atari(game, num_envs, max_steps=max_steps or ATARI_STEPS[training])
@@ -79,9 +79,9 @@ def make_vector(
 
 
 def id_of_function(make: MakeEnv) -> str:
-    """Return an id that stands for a function that makes an environment, in this process.
+    """Register a function that makes an environment in this process; return its id.
 
-    It is ``module:function``, so that other processes can import the function by it, unless it is
+    The id is ``module:function``. Other processes can import the function by it, unless it is
     defined in a script, a notebook or another function.
     """
     name = getattr(make, "__qualname__", type(make).__qualname__)
@@ -132,8 +132,9 @@ def _minatar(game: str, num_envs: int, max_steps: int) -> VectorEnv[Any, Any, An
     key = game.lower().replace("_", "")
     if key not in names:
         near = meant(key, names)
-        hint = f"did you mean 'minatar:{names[near]}'?" if near else f"they are {', '.join(GAMES)}"
-        raise gym.error.UnregisteredEnv(f"'{game}' is no MinAtar game; {hint}")
+        choices = f"choose from {', '.join(GAMES)}"
+        hint = f"did you mean 'minatar:{names[near]}'?" if near else choices
+        raise gym.error.UnregisteredEnv(f"unknown MinAtar game '{game}'; {hint}")
     make = partial(_limited_minatar, names[key], max_steps)
     return SyncVectorEnv([make] * num_envs, autoreset_mode=AutoresetMode.NEXT_STEP)
 
@@ -157,7 +158,7 @@ def _function_in_module(env_id: str) -> MakeEnv | None:
 
 
 def _imported(name: str, env_id: str) -> ModuleType:
-    """Import a module, from the current folder too; what fails inside it is raised as it is."""
+    """Import a module, also from the current folder; errors inside it are raised unchanged."""
     with _current_folder_on_path():
         try:
             return importlib.import_module(name)
@@ -165,7 +166,7 @@ def _imported(name: str, env_id: str) -> ModuleType:
             missing = error.name or ""
             if name == missing or name.startswith(f"{missing}."):
                 raise _unknown(env_id) from None
-            raise  # the module is there, and imports something that is not
+            raise  # the module exists, and something that it imports does not
         except (ValueError, TypeError):  # an empty name, or one that begins with a dot
             raise _unknown(env_id) from None
 
@@ -201,7 +202,7 @@ def _registered(env_id: str, num_envs: int, max_steps: int | None) -> VectorEnv[
     limit: dict[str, Any] = {} if max_steps is None else {"max_episode_steps": max_steps}
     try:
         return gym.make_vec(
-            env_id.rpartition(":")[2],  # its module is imported
+            env_id.rpartition(":")[2],  # its module is already imported
             num_envs,
             vectorization_mode="sync",
             vector_kwargs={"autoreset_mode": AutoresetMode.NEXT_STEP},
@@ -212,25 +213,26 @@ def _registered(env_id: str, num_envs: int, max_steps: int | None) -> VectorEnv[
 
 
 def _unknown(env_id: str) -> gym.error.UnregisteredEnv:
+    """Return the error about an unknown id; its message says what to type."""
     module, colon, name = env_id.partition(":")
     if (colon and module == "__main__") or "<" in name:
         return gym.error.UnregisteredEnv(
-            f"'{env_id}' is a function of a script or notebook, which only that can give: call "
-            "delayzero.train from it, or move the function into a module"
+            f"'{env_id}' is a function of a script or notebook, and cannot be imported from "
+            "elsewhere: call delayzero.train there, or move the function into a module"
         )
     if colon and module in sys.modules:
         return gym.error.UnregisteredEnv(
-            f"the module '{module}' registers no environment '{name}' and has no function of that "
-            "name"
+            f"the module '{module}' registers no environment '{name}' and has no function with "
+            "that name"
         )
-    known = {name.lower(): name for name in gym.registry}
-    known |= {game: f"minatar:{game}" for game in GAMES}
-    near = meant(env_id.lower(), known)
-    hint = f"; did you mean '{known[near]}'?" if near else ";"
+    ids = {name.lower(): name for name in gym.registry}
+    ids |= {game: f"minatar:{game}" for game in GAMES}
+    near = meant(env_id.lower(), ids)
+    hint = f"; did you mean '{ids[near]}'?" if near else ";"
     if colon:
-        hint = f": there is no module '{module}', in {os.getcwd()} or installed;"
+        hint = f": no module '{module}' is installed or in {os.getcwd()};"
     return gym.error.UnregisteredEnv(
-        f"there is no environment '{env_id}'{hint} Atari games are 'atari:<Game>', such as "
+        f"unknown environment '{env_id}'{hint} Atari games are 'atari:<Game>', such as "
         "'atari:MsPacman', MinAtar's are 'minatar:<game>', your own are 'module:MyEnv-v0', and "
         "python -c 'import gymnasium; gymnasium.pprint_registry()' lists Gymnasium's"
     )

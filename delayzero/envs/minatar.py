@@ -1,7 +1,7 @@
 """MinAtar games as Gymnasium environments.
 
-The ``minatar`` package registers environments of its own; they take no seed in the way Gymnasium
-asks for (its environment checker fails on them), so this is a thin one over the same games.
+The environments that the ``minatar`` package registers do not take seeds as Gymnasium requires (its
+environment checker fails on them). This is a thin wrapper over the same games that does.
 """
 
 from __future__ import annotations
@@ -45,12 +45,14 @@ class MinAtar(gym.Env[NDArray[np.float32], np.int64]):
         Args:
             game: One of ``GAMES``.
             sticky_action_prob: The probability that the previous action is repeated instead.
-            difficulty_ramping: Whether the game becomes harder as it goes on.
-            minimal_actions: Only the actions that do something in this game, not all six.
+            difficulty_ramping: Whether the game becomes harder over time.
+            minimal_actions: Whether to offer only the actions that this game uses, not all six.
             render_mode: ``"rgb_array"`` or None.
         """
         if game not in GAMES:
-            raise gym.error.UnregisteredEnv(f"'{game}' is no MinAtar game: {', '.join(GAMES)}")
+            raise gym.error.UnregisteredEnv(
+                f"unknown MinAtar game '{game}'; choose from {', '.join(GAMES)}"
+            )
         environment = require("minatar", "minatar").Environment
         self._game = environment(game, sticky_action_prob, difficulty_ramping)
         count = self._game.num_actions()
@@ -62,11 +64,11 @@ class MinAtar(gym.Env[NDArray[np.float32], np.int64]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[np.float32], dict[str, Any]]:
-        """Begin a game; a seed also begins its randomness anew."""
+        """Begin a game; a seed also restarts its randomness."""
         super().reset(seed=seed)
         if seed is not None:
             self._game.seed(int(self.np_random.integers(2**31)))
-            self._game.last_action = 0  # the one that sticks; the game's reset keeps it
+            self._game.last_action = 0  # the sticky action, which the game's reset keeps
         self._game.reset()
         return self._observation(), {}
 
@@ -78,7 +80,7 @@ class MinAtar(gym.Env[NDArray[np.float32], np.int64]):
         return self._observation(), float(reward), bool(terminated), False, {}
 
     def render(self) -> NDArray[np.uint8]:
-        """The channels in colours, ``[160, 160, 3]``."""
+        """Return an image of the channels in colours, ``[160, 160, 3]``."""
         state = self._game.state()
         shades = np.linspace(0, 1, state.shape[-1] + 1)[1:]
         palette = np.stack([shades, 1 - shades, np.abs(0.5 - shades) * 2], axis=-1)

@@ -1,4 +1,4 @@
-"""Environments that can be brought back to where they were, by doing everything again."""
+"""Environments whose state can be restored by replaying their seed and actions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 
 class StepOutcome(NamedTuple):
-    """What a step of N environments returns."""
+    """The result of a step of N environments."""
 
     observations: Any
     rewards: NDArray[Any]
@@ -25,14 +25,14 @@ class StepOutcome(NamedTuple):
 
 
 class ActionLog(VectorWrapper[Any, Any, Any, Any, Any]):
-    """Remembers the seed and the actions, so that :meth:`replay` can restore the environments.
+    """Records the seed and the actions, so that :meth:`replay` can restore the environments.
 
-    It works for whatever environment is determined by its seed and its actions, without access to
-    its state: put it directly around the base environment. A digest of all that the environment
-    returned tells whether it was so.
+    It works for every environment that is determined by its seed and its actions, and needs no
+    access to its state. Put it directly around the base environment. A digest of everything the
+    environment returned shows whether a replay reproduced it.
 
-    A reset begins a new log. One without a seed draws one, from the generator that the last seed
-    began, so that it can be repeated too.
+    A reset begins a new log. A reset without a seed draws one, from a generator seeded by the last
+    one, so that it can be repeated too.
 
     Example:
         >>> from delayzero.envs.make import make_vector
@@ -46,11 +46,13 @@ class ActionLog(VectorWrapper[Any, Any, Any, Any, Any]):
     """
 
     def __init__(self, env: VectorEnv[Any, Any, Any]) -> None:
-        """Log what is done with N environments, whose actions are Discrete."""
+        """Record the actions of N environments with Discrete actions."""
         super().__init__(env)
         space = env.single_action_space
         if not isinstance(space, spaces.Discrete) or space.start < 0:
-            raise gym.error.Error(f"only Discrete actions from 0 on can be logged, not {space}")
+            raise gym.error.Error(
+                f"only Discrete actions that are not negative can be logged, not {space}"
+            )
         self._dtype = np.min_scalar_type(int(space.start + space.n - 1))
         self._seeds = np.random.default_rng()
         self._seed: int | None = None
@@ -78,7 +80,7 @@ class ActionLog(VectorWrapper[Any, Any, Any, Any, Any]):
         return observations, info
 
     def step(self, actions: Any) -> StepOutcome:
-        """Step the environments, and log it."""
+        """Step the environments, and log the actions."""
         outcome = StepOutcome(*self.env.step(actions))
         self._actions += np.asarray(actions).astype(self._dtype).tobytes()
         self._steps += 1
@@ -91,7 +93,7 @@ class ActionLog(VectorWrapper[Any, Any, Any, Any, Any]):
         return self._steps
 
     def log(self) -> dict[str, Any]:
-        """The seed (int), the actions ``[T, N]`` since the reset, and the digest (int)."""
+        """Return the seed (int), the actions since the reset ``[T, N]``, and the digest (int)."""
         if self._seed is None:
             raise gym.error.ResetNeeded("nothing to log before the first reset()")
         actions = np.frombuffer(bytes(self._actions), self._dtype).reshape(-1, self.num_envs)
@@ -103,27 +105,27 @@ class ActionLog(VectorWrapper[Any, Any, Any, Any, Any]):
         advance: Callable[[int], Any] | None = None,
         see: Callable[[Any], Any] | None = None,
     ) -> StepOutcome | None:
-        """Bring the environments to where a log ends, by doing again all that it has.
+        """Restore the environments to the end of a log by repeating its reset and its actions.
 
         Args:
-            log: Of environments that were made in the same way.
-            advance: Called with 1 after each step, for a bar of progress.
+            log: The :meth:`log` of environments that were made in the same way.
+            advance: Called with 1 after each step, for a progress bar.
             see: Called with the observations before each step; they may be overwritten after it.
 
         Returns:
-            The outcome of the last step, or of the reset where the log has no step (its rewards
-            are 0). None if the environments returned something else than they did for the log:
-            they cannot be restored, and must be reset.
+            The outcome of the last step, or of the reset if the log has no step (with rewards of
+            0). None if the environments did not return what the log recorded: they cannot be
+            restored, and must be reset.
         """
         actions = np.asarray(log["actions"])
         if actions.ndim != 2 or actions.shape[1] != self.num_envs:
             raise gym.error.Error(
-                f"the log has actions {list(actions.shape)}, these are {self.num_envs} "
-                f"environments: make as many as were logged"
+                f"the log's actions have the shape {list(actions.shape)}, and there are "
+                f"{self.num_envs} environments: make as many as were logged"
             )
         observations, info = self.reset(seed=int(log["seed"]))
-        none, ends = np.zeros(self.num_envs), np.zeros(self.num_envs, bool)
-        outcome = StepOutcome(observations, none, ends, ends.copy(), info)
+        rewards, ends = np.zeros(self.num_envs), np.zeros(self.num_envs, bool)
+        outcome = StepOutcome(observations, rewards, ends, ends.copy(), info)
         for row in actions.astype(np.int64):
             if see is not None:
                 see(outcome.observations)
@@ -134,16 +136,17 @@ class ActionLog(VectorWrapper[Any, Any, Any, Any, Any]):
 
 
 def digest(value: int, *parts: Any) -> int:
-    """Continue a checksum over arrays: observations, rewards, ends."""
+    """Return a checksum continued over arrays: observations, rewards, ends."""
     for part in parts:
         value = zlib.crc32(np.ascontiguousarray(part).data, value)
     return value
 
 
 def _check_reset(seed: Any, options: dict[str, Any] | None) -> None:
+    """Check that a reset can be logged."""
     if not (seed is None or np.ndim(seed) == 0):
-        raise gym.error.Error(f"the log keeps one seed for all environments, not {seed!r}")
+        raise gym.error.Error(f"the log records one seed for all environments, not {seed!r}")
     if options and (set(options) != {"reset_mask"} or not np.all(options["reset_mask"])):
         raise gym.error.Error(
-            f"the log keeps resets of all environments without options, not {options!r}"
+            f"the log records resets of all environments without options, not {options!r}"
         )

@@ -1,7 +1,7 @@
-"""Environments so small that an agent which learns at all must solve them.
+"""Environments so small that every agent that learns at all should solve them.
 
 They are registered as ``delayzero/Identity-v0``, ``delayzero/TwoStepBandit-v0``,
-``delayzero/Wheel-v0``, which needs foresight under delay, and ``delayzero/Chase-v0``, in which
+``delayzero/Wheel-v0``, which needs prediction under delay, and ``delayzero/Chase-v0``, in which
 rewards are rare.
 """
 
@@ -18,7 +18,7 @@ Vector = NDArray[np.float32]
 
 
 class Identity(gym.Env[Vector, np.int64]):
-    """Say the symbol that is shown: a perfect episode gives 8, a random one 2 on average.
+    """Name the symbol that is shown: a perfect episode scores 8, a random one 2 on average.
 
     Observations are one-hot, ``[4]``; the reward is 1 if the action is the symbol, else 0; the
     symbols are independent of each other and of the actions.
@@ -51,7 +51,7 @@ class Identity(gym.Env[Vector, np.int64]):
         return self._show(), {}
 
     def step(self, action: np.int64) -> tuple[Vector, float, bool, bool, dict[str, Any]]:
-        """Answer the symbol, and see the next one."""
+        """Answer the symbol, and show the next one."""
         reward = float(action == self._symbol)
         self._time += 1
         return self._show(), reward, self._time == self.length, False, {}
@@ -62,11 +62,11 @@ class Identity(gym.Env[Vector, np.int64]):
 
 
 class TwoStepBandit(gym.Env[Vector, np.int64]):
-    """Give up a small reward now for a larger one: the best episode gives 1, the greedy one 0.2.
+    """Give up a small reward now for a larger one: the best episode scores 1, the greedy one 0.2.
 
-    In the first state, action 0 gives 0.2 and leads to a state where nothing gives anything;
-    action 1 gives nothing and leads to one where action 0 gives 1. Then the episode ends. No
-    action is good in both states; random play gives 0.35 on average. Observations are one-hot,
+    In the first state, action 0 gives 0.2 and leads to a state where no action gives a reward;
+    action 1 gives 0 and leads to a state where action 0 gives 1. Then the episode ends. No action
+    is best in both states; random play scores 0.35 on average. Observations are one-hot,
     ``[3]``: first state, poor state, rich state; all zeros at the end.
     """
 
@@ -95,12 +95,12 @@ class TwoStepBandit(gym.Env[Vector, np.int64]):
 
 
 class Wheel(gym.Env[Vector, np.int64]):
-    """Every action turns a wheel, and the right one depends on where the wheel is when it runs.
+    """Every action turns a wheel, and the right one depends on the place where it is executed.
 
-    At place s of 5 action s % 3 gives 1, others 0; action a turns the wheel by 1 + a places. A
-    perfect episode gives 12, a random one 4 on average. Under delay an agent must know where the
-    actions under way will have turned the wheel; one that answers the place it sees is no better
-    than chance. Observations are one-hot, ``[5]``; the first place is random.
+    At place s of 5, action s % 3 gives 1 and the others 0; action a turns the wheel by 1 + a
+    places. A perfect episode scores 12, a random one 4 on average. Under delay an agent must
+    predict where the pending actions will turn the wheel; answering the observed place is no
+    better than chance. Observations are one-hot, ``[5]``; the first place is random.
     """
 
     metadata = {"render_modes": []}  # noqa: RUF012
@@ -116,7 +116,7 @@ class Wheel(gym.Env[Vector, np.int64]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Vector, dict[str, Any]]:
-        """Begin an episode of 12 turns anywhere."""
+        """Begin an episode of 12 turns at a random place."""
         super().reset(seed=seed)
         self._place, self._time = int(self.np_random.integers(self.places)), 0
         return one_hot(self._place, self.places), {}
@@ -130,14 +130,16 @@ class Wheel(gym.Env[Vector, np.int64]):
 
 
 class Chase(gym.Env[Vector, np.int64]):
-    """Run from a chaser along a road on which seeds lie, the first one far away.
+    """Run from a chaser along a road with seeds, the first one far away.
 
-    Of 18 actions every third takes the runner a place back, leaves it there, or takes it a place
-    on; the chaser comes a place nearer in one of seven steps. The episode ends when it catches
-    the runner, or after 100 steps. The first seed lies 20 places ahead, the others every 3 places
-    behind it; each gives 1. Running all the time gives 27. Random play meets a seed about once in
-    2,000 steps, as in Atari's RoadRunner, so nearly all that a learner sees is nothing.
-    Observations are one-hot, ``[32]``: the places to the chaser (at most 10) and to the next seed.
+    There are 18 actions: those with a % 3 = 0 take the runner one place back, those with 1 leave
+    it there, and those with 2 take it one place ahead. The chaser moves one place ahead with
+    probability 1/7. The episode ends when it catches the runner, or after 100 steps. The first seed
+    is 20 places ahead, the others follow every 3 places; each gives 1. Always running scores 27.
+    Random play meets a seed about once in 2,000 steps, as in Atari's RoadRunner, so nearly every
+    step that a learner sees has no reward.
+    Observations are two one-hot vectors, together ``[32]``: the places to the chaser (at most 10)
+    and to the next seed.
     """
 
     metadata = {"render_modes": []}  # noqa: RUF012
@@ -162,24 +164,24 @@ class Chase(gym.Env[Vector, np.int64]):
         return self._show(), {}
 
     def step(self, action: np.int64) -> tuple[Vector, float, bool, bool, dict[str, Any]]:
-        """Run, and be chased."""
+        """Move the runner and the chaser."""
         self._place = max(0, self._place + int(action) % 3 - 1)
         self._chaser += int(self.np_random.random() < 1 / 7)
-        found = self._place == self._seed
-        self._seed += self.between_seeds if found else 0
+        on_seed = self._place == self._seed
+        self._seed += self.between_seeds if on_seed else 0
         self._time += 1
         caught = self._chaser >= self._place
-        return self._show(), float(found), caught, self._time == self.length, {}
+        return self._show(), float(on_seed), caught, self._time == self.length, {}
 
     def _show(self) -> Vector:
         gap = min(max(self._place - self._chaser, 0), self.farthest)
         ahead = min(self._seed - self._place, self.first_seed)
-        shown = one_hot(gap, self.farthest + 1), one_hot(ahead, self.first_seed + 1)
-        return np.concatenate(shown)
+        parts = one_hot(gap, self.farthest + 1), one_hot(ahead, self.first_seed + 1)
+        return np.concatenate(parts)
 
 
 def one_hot(index: int, size: int) -> Vector:
-    """Zeros ``[size]`` with a one at ``index``."""
+    """Return zeros ``[size]`` with a one at ``index``."""
     vector = np.zeros(size, np.float32)
     vector[index] = 1.0
     return vector

@@ -13,19 +13,29 @@ from delayzero.progress import progress
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Evaluate a run: one JSON line for each episode, then their summary."""
+    """Evaluate a run; print one JSON line per episode, then a summary."""
     require_training()
     parser = Parser(
         prog="delayzero evaluate",
-        description="Play whole episodes with the newest weights of a run, without noise; print "
-        "one JSON line for each episode, and a summary on standard error.",
+        description="Play whole episodes with the newest weights of a run, without exploration "
+        "noise. Prints one JSON line per episode, and a summary on standard error.",
     )
-    parser.add_argument("run", type=Path, help="the folder of the run")
-    parser.add_argument("--episodes", type=whole(1), default=32, help="how many (32)")
-    parser.add_argument("--envs", type=whole(1), help="played side by side (all)")
-    parser.add_argument("--seed", type=whole(0), help="of the environments (the run's)")
-    parser.add_argument("--delay", help="the delay law (the run's)")
-    parser.add_argument("--max-steps", type=whole(1), help="cut episodes off (environment's limit)")
+    parser.add_argument("run", type=Path, help="folder of the run")
+    parser.add_argument(
+        "--episodes", type=whole(1), default=32, help="number of episodes (default: 32)"
+    )
+    parser.add_argument(
+        "--envs", type=whole(1), help="environments played in parallel (default: one per episode)"
+    )
+    parser.add_argument(
+        "--seed", type=whole(0), help="seed of environments and delays (default: the run's)"
+    )
+    parser.add_argument("--delay", help="delay law, such as walk:15 (default: the run's)")
+    parser.add_argument(
+        "--max-steps",
+        type=whole(1),
+        help="steps after which an episode is truncated (default: the environment's limit)",
+    )
     options = parser.parse_args(arguments)
 
     from delayzero.evaluation.episodes import Evaluator, summary

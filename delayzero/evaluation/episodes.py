@@ -1,7 +1,7 @@
-"""Evaluation: separate environments, no noise, raw scores, whole episodes.
+"""Evaluation: separate environments, no exploration noise, raw scores, whole episodes.
 
-Episodes are split over the environments beforehand. Taking the first to finish instead would
-count short episodes, the bad ones in most games, too often.
+Episodes are assigned to environments in advance. Taking the first to finish would favour short
+episodes, which are the bad ones in most games.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ class Episode(NamedTuple):
     """One episode of an evaluation."""
 
     env: int
-    """Which environment played it."""
+    """Index of the environment that played it."""
     number: int
-    """Its place among that environment's episodes."""
+    """Index among that environment's episodes."""
     score: float
-    """The sum of its raw rewards."""
+    """Sum of its raw rewards."""
     length: int
-    """Its steps."""
+    """Number of its steps."""
     truncated: bool
-    """Whether the time limit cut it off."""
+    """Whether the time limit truncated it."""
 
 
 class Evaluator:
@@ -47,14 +47,14 @@ class Evaluator:
         max_steps: int | None = None,
         delay: str | None = None,
     ) -> None:
-        """Prepare.
+        """Make the environments.
 
         Args:
-            system: What to evaluate.
-            episodes: How many.
-            envs: Environments side by side; one for each episode by default.
-            max_steps: Steps after which an episode is cut off; by default the environment's limit.
-            delay: The delay law; by default that of the run.
+            system: The system to evaluate.
+            episodes: The number of episodes.
+            envs: Environments played in parallel; None: one for each episode.
+            max_steps: Steps after which an episode is truncated; None: the environment's limit.
+            delay: The delay law; None: the run's.
 
         Raises:
             UsageError: The agent cannot act under this law.
@@ -71,24 +71,26 @@ class Evaluator:
         """Play all episodes.
 
         Args:
-            variables: The model's.
-            seed: Of the environments, of their delays, and of an agent that decides at random.
-            advance: Called after each step with the episodes that ended, and how far others are.
+            variables: The model's variables.
+            seed: The seed of the environments, of their delays, and of an agent that decides at
+                random.
+            advance: Called after each step with the number of episodes that ended in it, and a
+                text about progress.
         """
         player, quota = self._player, self._quota
         player.begin(run_seed(seed, STREAM_EVALUATION_ENVS), run_key(seed, STREAM_EVALUATION))
         played: list[list[Episode]] = [[] for _ in quota]
         steps = 0
-        while any(len(mine) < n for mine, n in zip(played, quota, strict=True)):
+        while any(len(done) < n for done, n in zip(played, quota, strict=True)):
             _, endings = player.step(variables)
             steps, ended = steps + 1, 0
             for env, score, length, truncated in endings:
                 if len(played[env]) < quota[env]:
                     played[env].append(Episode(env, len(played[env]), score, length, truncated))
                     ended += 1
-            if advance is not None:  # episodes may all end in one step, after a long time
-                advance(ended, f"step {steps} of {len(quota)} games side by side")
-        return [episode for mine in played for episode in mine]
+            if advance is not None:  # all episodes may end late, in the same step
+                advance(ended, f"step {steps} of {len(quota)} parallel games")
+        return [episode for done in played for episode in done]
 
     def close(self) -> None:
         """Close the environments."""
@@ -96,7 +98,7 @@ class Evaluator:
 
 
 def summary(episodes: Sequence[Episode]) -> dict[str, Any]:
-    """The mean score, its standard error (None for one episode), the extremes, the mean length."""
+    """Return mean score, standard error (None for one episode), extremes and mean length."""
     scores = np.array([episode.score for episode in episodes])
     spread = scores.std(ddof=1) / math.sqrt(len(scores)) if len(scores) > 1 else None
     return {
@@ -111,5 +113,5 @@ def summary(episodes: Sequence[Episode]) -> dict[str, Any]:
 
 
 def _split(episodes: int, envs: int) -> list[int]:
-    """How many episodes each environment plays: the same, or one more."""
+    """Return how many episodes each environment plays; the numbers differ by one at most."""
     return [episodes // envs + (i < episodes % envs) for i in range(envs)]

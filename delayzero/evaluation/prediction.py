@@ -1,10 +1,10 @@
-"""How well a model foresees: rolled latents against those of what really came, by horizon.
+"""Prediction quality: rolled latents compared with real ones, by steps ahead.
 
-A model is rolled through the actions that its rows hold, those that it was trained on. For most
-agents they are the ones that ran. For ``oblivious`` they are its decisions, and its model takes
-each to run at once. For ``augmented`` they are its decisions too, written into the queue that its
-latents know of; what really came includes the next queue, so the next delay, which under a random
-law nobody can foresee.
+A model is rolled through the actions of its rows, on which it was trained. For most agents these
+are the executed actions. For ``oblivious`` they are its decisions, which its model takes to be
+executed at once. For ``augmented`` they are its decisions too, appended to the queue that is part
+of its latents. Its real latents include the next queue and therefore the next delay, which under a
+random law cannot be predicted.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from jax import Array
 
 from delayzero.envs.make import make_vector
 from delayzero.learning.loss import cosine
-from delayzero.model import WorldModel
+from delayzero.model import WorldModel, flat_latents
 from delayzero.model.parts import Prediction
 from delayzero.playing.environments import delayed
 from delayzero.playing.streams import STREAM_EVALUATION, STREAM_PREDICTION_ENVS, run_key, run_seed
@@ -39,43 +39,43 @@ from delayzero.replay import (
 POSITIONS = 512
 """Positions from which the model is rolled."""
 ENVS = 8
-"""Played side by side for it."""
+"""Environments played in parallel to collect these positions."""
 
 
 Curves = dict[str, list[float | None]]
-"""By their names; an entry for each number of steps ahead."""
+"""Curves by name, with an entry for each number of steps ahead."""
 
 
 class Nearness(NamedTuple):
-    """How near one latent is to the real one of the same moment."""
+    """How near a latent is to the real one of the same step."""
 
     latent_error: Array
-    """The distance of the two, as a share of the real one's length."""
+    """The norm of the difference, relative to the norm of the real latent."""
     similarity: Array
-    """The cosine of their projections: what the consistency loss of training makes near 1."""
+    """The cosine of their projections, which the consistency loss drives towards 1."""
     policy_agreement: Array
-    """Whether the likeliest action is the same."""
+    """Whether the most likely action is the same."""
     value_error: Array
     """The absolute difference of values."""
 
 
 class Quality(NamedTuple):
-    """Averages over positions, ``[H]`` each; entry k is for k + 1 steps ahead, NaN without any."""
+    """Means over positions, ``[H]`` each; entry k is for k + 1 steps ahead, NaN for no position."""
 
     rolled: Nearness
-    """Of the latent rolled through the actions of the rows."""
+    """For the latent rolled through the actions of the rows."""
     stale: Nearness
-    """Of the latent left as it was: what an agent that ignores delay acts on."""
+    """For the latent of the start, unchanged: an agent that ignores delay acts on it."""
     positions: Array
-    """How many positions count: those whose episode lasts so long."""
+    """The number of positions in each mean: those whose episode lasts that long."""
 
     def curves(self) -> dict[str, Array]:
-        """Every curve by its name; those of the stale latent begin with ``stale_``."""
+        """Return every curve by name; the names of the stale latent's begin with ``stale_``."""
         stale = {f"stale_{name}": curve for name, curve in self.stale._asdict().items()}
         return {**self.rolled._asdict(), **stale, "positions": self.positions}
 
     def lists(self) -> Curves:
-        """The same as numbers to be written down; None where no position counts."""
+        """Return the curves as lists for JSON; None instead of NaN."""
         curves = {name: np.asarray(curve).tolist() for name, curve in self.curves().items()}
         return {
             name: [None if math.isnan(entry) else entry for entry in curve]
@@ -91,40 +91,40 @@ def foresight(
     replay: Replay,
     key: Array,
 ) -> Quality:
-    """Roll the model from stored positions through the actions that the rows hold.
+    """Roll the model from stored positions through the actions of the rows.
 
     Args:
         model: The world model.
-        horizon: H, the most steps.
-        positions: How many are drawn, uniformly from those with ``horizon`` rows behind them;
-            where there is none, none counts.
-        variables: The model's.
-        replay: What happened.
+        horizon: H, the largest number of steps.
+        positions: The number of positions, drawn uniformly from those with ``horizon`` rows after
+            them; if there are none, the means are over no position.
+        variables: The model's variables.
+        replay: The rows.
         key: A random key.
     """
     usable = can_be_sampled(replay, horizon)
     slots, envs = draw_uniformly(key, usable, positions)
     times, start = row_times(replay)[slots], replay.start[slots, envs]
-    happened = replay.transitions
-    ends = happened.terminated | happened.truncated
+    transitions = replay.transitions
+    ends = transitions.terminated | transitions.truncated
 
-    def seen(k: Array) -> Array:
-        """The latents of what was seen k steps later."""
+    def encoded(k: Array) -> Array:
+        """Return the real latents k steps later."""
         frames = stacked_frames(replay, times + k, envs, start)
         queue = queues_at(replay, (slots + k) % replay.rows, envs)
         return model.bind(variables).represent(frames, queue)
 
-    now = seen(jnp.int32(0))
+    now = encoded(jnp.int32(0))
 
     def ahead(carry: tuple[Array, Array], k: Array) -> tuple[tuple[Array, Array], Quality]:
         latent, alive = carry
         rows = (slots + k) % replay.rows
         alive = alive & ~ends[rows, envs]
         bound = model.bind(variables)
-        latent, real = bound.step(latent, happened.action[rows, envs]), seen(k + 1)
+        latent, real = bound.step(latent, transitions.action[rows, envs]), encoded(k + 1)
 
         def mean(values: Array) -> Array:
-            return jnp.sum(jnp.where(alive, values, 0)) / jnp.sum(alive)  # of none: NaN
+            return jnp.sum(jnp.where(alive, values, 0)) / jnp.sum(alive)  # NaN for no position
 
         rolled, stale = (jax.tree.map(mean, _nearness(bound, x, real)) for x in (latent, now))
         quality = Quality(rolled, stale, jnp.sum(alive))
@@ -136,23 +136,23 @@ def foresight(
 
 
 def horizon_of(system: System) -> int:
-    """The largest delay, and at least as far as the model was unrolled in training."""
+    """Return the longest delay, and at least the number of steps unrolled in training."""
     return max(system.config.longest_way, system.searching.learner.unroll)
 
 
 def foresight_program(system: System) -> Callable[[Any, Replay, Array], Quality]:
-    """:func:`foresight` of a system's model, compiled: ``(variables, replay, key)``."""
+    """Return :func:`foresight` of a system's model, compiled: ``(variables, replay, key)``."""
     model, horizon = system.planner.model, horizon_of(system)
     return jax.jit(functools.partial(foresight, model, horizon, POSITIONS))
 
 
 def measure_foresight(system: System, variables: Any, seed: int) -> Curves:
-    """How well a trained model foresees what comes in new episodes, under the delay of its run.
+    """Measure a trained model's prediction quality in new episodes, under the delay of its run.
 
     Args:
-        system: Of an agent with a world model.
-        variables: The model's.
-        seed: Of the episodes.
+        system: The system of an agent with a world model.
+        variables: The model's variables.
+        seed: The seed of the episodes.
     """
     config = system.searching
     horizon = horizon_of(system)
@@ -163,29 +163,26 @@ def measure_foresight(system: System, variables: Any, seed: int) -> Curves:
     replay = system.empty_replay(rows=rows, num_envs=ENVS)
     played = [player.step(variables)[0] for _ in range(rows)]
     world.env.close()
-    happened, decisions = system.rows_of(played)
+    transitions, decisions = system.rows_of(played)
     unused = jax.tree.map(lambda field: field[:rows], replay.targets)
     frames = np.stack([step.observation for step in played])
-    replay = append(replay, jnp.asarray(frames), happened, unused, decisions)
+    replay = append(replay, jnp.asarray(frames), transitions, unused, decisions)
     quality = foresight_program(system)(variables, replay, run_key(seed, STREAM_EVALUATION))
     return {"horizon": [float(k) for k in range(1, horizon + 1)], **quality.lists()}
 
 
 def _nearness(model: WorldModel, latent: Array, real: Array) -> Nearness:
-    """Each field ``[B]``."""
+    """Compare latents with real ones; each field ``[B]``."""
     guess, truth = model.predict(latent), model.predict(real)
     value, true_value = (model.support.decode(p.value_logits) for p in (guess, truth))
     projected = model.predict_projection(model.project(latent))
     return Nearness(
-        latent_error=_length(_flat(latent) - _flat(real)) / _length(_flat(real)),
+        latent_error=_length(flat_latents(latent) - flat_latents(real))
+        / _length(flat_latents(real)),
         similarity=cosine(*(x.astype(jnp.float32) for x in (projected, model.project(real)))),
         policy_agreement=_likeliest(guess) == _likeliest(truth),
         value_error=jnp.abs(value - true_value),
     )
-
-
-def _flat(x: Array) -> Array:
-    return x.reshape(x.shape[0], -1).astype(jnp.float32)
 
 
 def _length(x: Array) -> Array:

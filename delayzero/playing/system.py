@@ -112,7 +112,7 @@ class System:
             self.config.envs if num_envs is None else num_envs,
             self.spaces,
             stack=self.config.stack,
-            queue=self.agent.queue_width or 0,
+            queue_width=self.agent.queue_width or 0,
             searched=isinstance(self.learner, Learner),
             host_frames=host_frames,
         )

@@ -134,7 +134,7 @@ def create(
     spaces: Spaces,
     *,
     stack: int = 1,
-    queue: int = 0,
+    queue_width: int = 0,
     searched: bool = True,
     host_frames: bool = False,
 ) -> Replay:
@@ -145,7 +145,7 @@ def create(
         num_envs: The number of environments.
         spaces: The observations and actions of the environments.
         stack: The number of frames in an observation.
-        queue: The width of the queues that the agent's networks see; 0 if they see none.
+        queue_width: The width of the queues that the agent's networks see; 0 if they see none.
         searched: Whether rows have targets from a search.
         host_frames: Whether to keep the frames in host memory.
     """
@@ -167,7 +167,7 @@ def create(
             decided=counts(),
             delay=counts(),
             decision_time=counts(),
-            queue=_empty_queues((*grid, queue)) if queue else (),
+            queue=_empty_queues((*grid, queue_width)) if queue_width else (),
         ),
         targets=Targets(
             policy=jnp.full((*grid, actions.count), 1 / actions.count, jnp.float32),

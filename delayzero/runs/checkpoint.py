@@ -1,4 +1,4 @@
-"""Checkpoints: everything a run needs to go on exactly, written by orbax, whole or not at all."""
+"""Checkpoints: everything a run needs to resume exactly, written atomically by orbax."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ import orbax.checkpoint as ocp
 from delayzero.arguments import UsageError
 
 FILE_BYTES = 2**22
-"""About the size of the files, and of the pieces that large arrays are cut into."""
+"""Approximate size of files, and of the chunks into which large arrays are split."""
 
-logging.getLogger("absl").setLevel(logging.WARNING)  # orbax reports every file
+logging.getLogger("absl").setLevel(logging.WARNING)  # orbax logs every file
 
 
 class BrokenCheckpointError(UsageError):
@@ -27,20 +27,20 @@ class BrokenCheckpointError(UsageError):
 
 
 class Checkpoints:
-    """The checkpoints of a run; the newest is kept.
+    """The checkpoints of a run; only the newest is kept.
 
-    One has the parts ``learner`` (weights, optimiser, counters), ``replay``, ``collector`` (the
-    acting agent and the log of actions) and ``progress`` (plain numbers). Each part is a tree of
-    arrays, restored into the form of an example.
+    A checkpoint has the parts ``learner`` (weights, optimiser, counters), ``replay``, ``collector``
+    (the acting agent and the log of actions) and ``progress`` (plain numbers). All but the last are
+    trees of arrays, restored with the structure and types of an example.
     """
 
     def __init__(self, folder: Path, *, read_only: bool = False) -> None:
-        """Open them.
+        """Open a folder of checkpoints.
 
         Args:
             folder: Where they are.
-            read_only: Create and delete nothing: a run may be writing there. The run itself makes
-                the folder, and deletes what it left half written when it was killed.
+            read_only: Create and delete nothing, since a run may be writing there. Otherwise the
+                folder is created, and checkpoints that a killed run left unfinished are deleted.
         """
         self._folder = folder.absolute()
         options = ocp.CheckpointManagerOptions(
@@ -52,12 +52,12 @@ class Checkpoints:
         self._manager = ocp.CheckpointManager(self._folder, options=options)
 
     def latest(self) -> int | None:
-        """The number of the newest checkpoint, or None."""
+        """Return the number of the newest checkpoint, or None."""
         step: int | None = self._manager.latest_step()
         return step
 
     def save(self, step: int, parts: dict[str, Any], progress: dict[str, Any]) -> None:
-        """Write a checkpoint; the one before goes when this one is complete."""
+        """Write a checkpoint; the previous one is deleted once this one is complete."""
         items = {
             name: ocp.args.PyTreeSave(
                 part,
@@ -71,16 +71,16 @@ class Checkpoints:
         )
 
     def progress(self) -> dict[str, Any]:
-        """The plain numbers of the newest checkpoint."""
-        found = self._read({"progress": ocp.args.JsonRestore()})
-        progress: dict[str, Any] = found["progress"]
+        """Return the plain numbers of the newest checkpoint."""
+        parts = self._read({"progress": ocp.args.JsonRestore()})
+        progress: dict[str, Any] = parts["progress"]
         return progress
 
     def restore(self, examples: dict[str, Any]) -> dict[str, Any]:
-        """Parts of the newest checkpoint.
+        """Return parts of the newest checkpoint.
 
         Args:
-            examples: A tree of arrays, or of their shapes, for each part that is wanted.
+            examples: For each part to restore, a tree of arrays or of their shapes.
 
         Raises:
             BrokenCheckpointError: It cannot be read.
@@ -89,61 +89,61 @@ class Checkpoints:
         for name, example in examples.items():
             restore = jax.tree.map(_restore_args, example)
             items[name] = ocp.args.PyTreeRestore(item=example, restore_args=restore)
-        # Put where new arrays go. Read for a certain device by orbax they would be tied to it: to
-        # JAX another kind of array, for which everything would be compiled once more.
-        found = self._read(items)
-        return {name: jax.tree.map(_placed, examples[name], found[name]) for name in examples}
+        # Orbax would commit arrays to a device. To JAX that is another kind of array, for which
+        # everything is compiled again. So they are read as numpy arrays and placed like new ones.
+        parts = self._read(items)
+        return {name: jax.tree.map(_placed, examples[name], parts[name]) for name in examples}
 
     def _read(self, items: dict[str, Any]) -> dict[str, Any]:
         step, hook = self._manager.latest_step(), sys.unraisablehook
         sys.unraisablehook = functools.partial(_but_late_reads, hook)
         try:
-            found = self._manager.restore(step, args=ocp.args.Composite(**items))
-            sys.unraisablehook = hook  # after an error it stays: late reads come later
-            return {name: found[name] for name in items}
+            parts = self._manager.restore(step, args=ocp.args.Composite(**items))
+            sys.unraisablehook = hook  # after an error the filter stays: late reads fail later
+            return {name: parts[name] for name in items}
         except (OSError, ValueError, TypeError, LookupError, AttributeError) as error:
             logging.getLogger("asyncio").addFilter(_no_late_reads)
             raise BrokenCheckpointError(
                 f"the checkpoint {self._folder / str(step)} cannot be read "
                 f"({type(error).__name__}): a part of it is missing or damaged, or it was written "
-                "with other settings; put back a copy, move it away, or train in another --folder"
+                "with other settings; restore a copy, move it away, or train in another --folder"
             ) from error
 
     def close(self) -> None:
-        """End."""
+        """Close the manager."""
         self._manager.close()
 
 
 def _but_late_reads(hook: Callable[[Any], Any], error: Any) -> None:
-    """Pass on what Python cannot raise, apart from reads that end after orbax gave up.
+    """Pass on exceptions that Python cannot raise, except those of reads that orbax abandoned.
 
-    It does so at the first damaged array; each other read then finds its event loop closed.
+    Orbax stops at the first damaged array; every other read then finds its event loop closed.
     """
     if str(error.exc_value) != "Event loop is closed":
         hook(error)
 
 
 def _no_late_reads(record: logging.LogRecord) -> bool:
-    """The same for asyncio's log, of reads that failed when nobody waited for them any more."""
+    """Filter the same reads from asyncio's log."""
     return "exception was never retrieved" not in record.getMessage()
 
 
 def examples_of(tree: Any) -> Any:
-    """A tree of arrays without their memory, for :meth:`Checkpoints.restore`."""
+    """Return a tree of arrays without their memory, for :meth:`Checkpoints.restore`."""
 
     def example(leaf: Any) -> Any:
         if isinstance(leaf, np.ndarray):
-            return np.broadcast_to(np.zeros((), leaf.dtype), leaf.shape)  # one number, all over
+            return np.broadcast_to(np.zeros((), leaf.dtype), leaf.shape)  # one number, repeated
         return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype)
 
     return jax.tree.map(example, tree)
 
 
 def _restore_args(leaf: Any) -> Any:
-    """How a leaf is read."""
+    """Return how to read a leaf."""
     return ocp.RestoreArgs(restore_type=np.ndarray, dtype=leaf.dtype)
 
 
 def _placed(example: Any, leaf: Any) -> Any:
-    """A leaf as it is wanted: numpy arrays as such, others on the device."""
+    """Return a leaf like its example: a numpy array, or an array on the device."""
     return leaf if isinstance(example, np.ndarray) else jnp.asarray(leaf)

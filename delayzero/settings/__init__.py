@@ -1,6 +1,6 @@
-"""What can be set about a run: frozen dataclasses, presets, and the words of the command line.
+"""Settings of a run: frozen dataclasses, presets, and command-line options.
 
-Nothing here imports JAX: the command line's help, and whatever plans runs, works without it.
+Nothing here imports JAX, so the command line's help and the planning of runs work without it.
 """
 
 from delayzero.settings.agents import AGENTS, AgentKind, AgentName, agent_kind

@@ -1,4 +1,4 @@
-"""The agents by name, and the settings of their runs."""
+"""The agents by name, with the settings class of each."""
 
 from __future__ import annotations
 
@@ -30,47 +30,50 @@ AgentName = Literal[
 
 @dataclass(frozen=True)
 class AgentKind:
-    """What tells an agent from the others."""
+    """Description and properties of an agent."""
 
     about: str
-    """In one line."""
+    """One-line description."""
     settings: type[TrainConfig] = PlanningConfig
-    """What can be set about a run of it."""
+    """The settings class of its runs."""
     sees_queue: bool = False
-    """Whether its networks see the pending actions: never more than in training."""
+    """Whether its networks take the pending actions as input, so that no queue may be longer than
+    in training."""
 
     @property
     def delayed(self) -> bool:
-        """Whether there is a delay at all."""
+        """Whether its runs have delay settings."""
         return issubclass(self.settings, DelayedConfig)
 
     @property
     def learns(self) -> bool:
-        """Whether it learns."""
+        """Whether it learns, as opposed to deciding at random."""
         return issubclass(self.settings, LearningConfig)
 
 
 AGENTS: dict[AgentName, AgentKind] = {
     "dez": AgentKind("rolls its model through the pending actions, then searches"),
-    "oblivious": AgentKind("ignores the delay, and learns from what it decided"),
-    "oblivious-executed": AgentKind("ignores the delay, but learns from what was executed"),
-    "augmented": AgentKind(
-        "observes the pending actions, and learns from what it decided", sees_queue=True
+    "oblivious": AgentKind("ignores the delay; learns from the actions it decided"),
+    "oblivious-executed": AgentKind(
+        "ignores the delay; learns from the actions that were executed"
     ),
-    "delayed-q": AgentKind("Q-learning, acting at the state that a model predicts", DelayedQConfig),
-    "undelayed": AgentKind("has no delay: an upper bound", UndelayedConfig),
+    "augmented": AgentKind(
+        "observes the pending actions; learns from the actions it decided", sees_queue=True
+    ),
+    "delayed-q": AgentKind("Q-learning at the state that a forward model predicts", DelayedQConfig),
+    "undelayed": AgentKind("acts without delay: an upper bound", UndelayedConfig),
     "random": AgentKind("decides at random: a lower bound", RandomConfig),
 }
 
 
 def agent_kind(name: str) -> AgentKind:
-    """An agent by its name.
+    """Return an agent by its name.
 
     Raises:
-        UsageError: There is no such agent; the message names the nearest one.
+        UsageError: The agent is unknown; the message suggests the nearest name.
     """
-    for known, kind in AGENTS.items():
-        if known == name:
+    for agent, kind in AGENTS.items():
+        if agent == name:
             return kind
     guess = meant(name, AGENTS)
     hint = f"; did you mean '{guess}'? Choose" if guess else "; choose"

@@ -1,4 +1,4 @@
-"""Settings of the delays of a run."""
+"""Delay settings of a run."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ FirstQueue = Literal["planned", "default", "random"]
 
 @dataclass(frozen=True)
 class DelaySettings:
-    """What is late in a run, and what the agent is told of it."""
+    """What is delayed in a run, and what the agent knows about it."""
 
     law: str = "constant:0"
-    """Of the delay between a decision and its execution."""
+    """Law of the delay between a decision and its execution."""
     rule: Rule = "latest-generated"
-    """Which of the decisions that have arrived runs."""
+    """Which of the decisions that have arrived is executed."""
     reveal: Reveal = "before"
     """When the agent learns the delay of a decision."""
     observation_law: str | None = None
-    """Of the delay between an observation and its arrival; None: it arrives at once."""
+    """Law of the delay between an observation and its arrival; None: no delay."""
     observation_rule: Rule = "latest-generated"
     """Which of the observations that have arrived the agent acts on."""
     first_queue: FirstQueue = "planned"
-    """What runs until the first decision arrives."""
+    """Which actions run until the first decision arrives."""
 
     @property
     def max_delay(self) -> int:
-        """M, the longest delay of decisions."""
+        """M, the longest delay of a decision, in steps."""
         return parse(self.law).max_delay
 
     @property

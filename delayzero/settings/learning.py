@@ -10,24 +10,25 @@ from delayzero.bounds import COUNT, NOT_NEGATIVE, POSITIVE, SHARE, Bounds, check
 
 @dataclass(frozen=True)
 class LearnerConfig:
-    """What an update is."""
+    """Targets, losses and optimiser of an update."""
 
     batch_size: int = 256
-    """Sampled positions in a batch."""
+    """Positions sampled per update."""
     unroll: int = 5
-    """Steps that the model is unrolled from each of them."""
+    """Steps for which the model is unrolled from each position."""
     td_steps: int = 5
-    """Rewards summed before the value target bootstraps."""
+    """Rewards summed in a value target before it bootstraps."""
     td_age: int | None = None
-    """Shorten td_steps by one for each so many interactions of a sample's age; off by default."""
+    """Shorten --learner.td-steps by one per this many interactions of a sample's age.
+    None: never."""
     bootstrap: Literal["search", "network"] = "search"
-    """Whose value ends the sum: the search's, or the (target) network's own."""
+    """Value that ends the sum of rewards: the search's, or the (target) network's."""
     mixed_value_after: int | None = None
-    """From this update on, old samples learn the search's value itself (V2); off by default."""
+    """Update from which old samples learn the search's value (EfficientZero V2); None: never."""
     mixed_value_age: int = 5000
-    """What counts as old then, in interactions."""
+    """Age, in interactions, above which a sample counts as old for --learner.mixed-value-after."""
     prefix_horizon: int = 5
-    """Steps after which a value prefix starts again from zero."""
+    """Steps after which a value prefix restarts from zero."""
     policy_weight: float = 1.0
     """Weight of the policy loss."""
     value_weight: float = 0.25
@@ -37,27 +38,28 @@ class LearnerConfig:
     consistency_weight: float = 2.0
     """Weight of the consistency loss."""
     consistency_steps: int | None = None
-    """Unrolled steps, drawn anew for each position of a batch, after which imagined states are
-    compared with real ones; the loss is scaled up to all. None, or more than there are: all."""
+    """Number of unrolled steps at which imagined latents are compared with real ones.
+    They are drawn for each position of a batch; the loss is scaled up to all steps.
+    None, or more than --learner.unroll: compare at all of them."""
     augment: bool | None = None
-    """Shift and scale images randomly; by itself for pixels (uint8) alone."""
+    """Shift and scale images randomly; None: only if they are pixels (uint8)."""
     optimiser: Literal["sgd", "adam"] = "sgd"
     """SGD with momentum 0.9, or AdamW."""
     learning_rate: float = 0.2
-    """After the warm-up."""
+    """Learning rate after the warm-up."""
     warmup: int = 1000
-    """Updates over which the learning rate rises from 0."""
+    """Updates over which the learning rate rises from zero."""
     drop_at: float = 1.0
-    """The share of all updates after which the learning rate falls to a tenth; 1 is never."""
+    """Share of all updates after which the learning rate falls to a tenth; 1: never."""
     weight_decay: float = 1e-4
-    """On all parameters."""
+    """Weight decay of all parameters."""
     clip_norm: float = 5.0
-    """The largest norm of the gradient."""
+    """Norm to which larger gradients are clipped."""
     target_period: int = 1
-    """Updates between copies of the weights that reanalysis uses; 1 is always the newest."""
+    """Updates between copies of the weights that reanalysis uses; 1: always the newest."""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be."""
+        """Validate the fields."""
         check_numbers(
             self,
             "learner.",
@@ -77,7 +79,7 @@ class LearnerConfig:
 
     @property
     def window(self) -> int:
-        """Rows behind a sampled one that its targets need."""
+        """Rows after a sampled one that its targets need."""
         return self.unroll + self.td_steps
 
 
@@ -86,46 +88,46 @@ class ReanalysisConfig:
     """How stored positions are searched again with newer weights."""
 
     mode: Literal["sweep", "batch"] = "sweep"
-    """Sweep through the whole replay in turn, or search the positions of each batch."""
+    """sweep: pass through the whole replay in order; batch: search the positions of each batch."""
     positions_per_update: float = 64.0
-    """Positions that a sweep searches for each update: the replay is passed quickly while it is
-    small, when targets are still poor."""
+    """Positions that sweeps search per update.
+    A sweep of a small replay is therefore short: early on, poor targets are soon replaced."""
     roots: int = 1536
-    """Positions searched at a time by a sweep."""
+    """Positions that a sweep searches at once."""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be."""
+        """Validate the fields."""
         check_numbers(self, "reanalysis.", {COUNT: ("roots",), POSITIVE: ("positions_per_update",)})
 
 
 @dataclass(frozen=True)
 class QConfig:
-    """Delayed-Q: what it learns with, and how it explores."""
+    """Networks, optimiser and exploration of Delayed-Q."""
 
     width: int = 256
-    """The size of the hidden layers (Atari: as published); small images have an eighth of it as
-    channels."""
+    """Size of the hidden layers; convolutions on small images have an eighth of it as channels.
+    The Atari networks have their published sizes instead."""
     learning_rate: float = 1e-3
-    """Of the Q-network; it falls to a tenth with the last update."""
+    """Learning rate of the Q-network; falls to a tenth by the last update."""
     forward_learning_rate: float = 3e-3
-    """Of the forward model; it falls likewise."""
+    """Learning rate of the forward model; falls to a tenth by the last update."""
     batch_size: int = 256
-    """Steps that an update learns from."""
+    """Steps sampled per update."""
     discount: float = 0.99
-    """Of rewards, per step."""
+    """Discount of rewards, per step."""
     target_period: int = 10
-    """Updates between copies of the weights that targets are made with."""
+    """Updates between copies of the weights that compute the targets."""
     clip_norm: float = 10.0
-    """The largest norm of each network's gradient."""
+    """Norm to which larger gradients of each network are clipped."""
     epsilon_start: float = 1.0
-    """The share of decisions made at random when learning begins."""
+    """Share of random decisions when learning begins."""
     epsilon_end: float = 0.02
-    """And in the end; in evaluations there are none."""
+    """Share of random decisions at the end of training; evaluations have none."""
     epsilon_share: float = 0.3
-    """The share of the training over which it falls."""
+    """Share of the training over which the share of random decisions falls."""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be."""
+        """Validate the fields."""
         check_numbers(
             self,
             "q.",

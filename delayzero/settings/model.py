@@ -9,40 +9,43 @@ from delayzero.bounds import COUNT, Bounds, check_choice, check_numbers
 
 ActionCode = Literal["plane", "one_hot"]
 LARGE = 64
-"""The height from which an image takes the atari model."""
+"""Height in pixels from which ``auto`` chooses the atari networks for an image."""
 SMALLEST = 8
+"""Lower bound of layer sizes."""
 
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """Which networks the world model is made of, and how large they are."""
+    """Kind and sizes of the world model's networks."""
 
     kind: Literal["auto", "atari", "conv", "mlp"] = "auto"
-    """The networks: EfficientZero's for Atari, small ones for small images, or ones for vectors.
-    auto: by the shape of the observation."""
+    """atari: EfficientZero's; conv: for small images; mlp: for vectors.
+    auto: chosen by the shape of the observations."""
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
-    """What the networks compute in; parameters are always float32. auto: bfloat16 on a GPU, else
-    float32; a run that goes on on another machine keeps what it began with."""
+    """Data type of the networks' computations; parameters are always float32.
+    auto: bfloat16 on a GPU, else float32; a resumed run keeps the one it started with."""
     support: int = 300
-    """The largest magnitude of a transformed value; 300 covers returns up to 58,000."""
+    """Largest magnitude of a transformed value; 300 covers returns up to 58 000."""
     channels: int = 32
-    """conv: the channels of the latent image."""
+    """conv: channels of the latent image."""
     head: int = 64
-    """conv: the size of the hidden layers of heads, projector and predictor."""
+    """conv: size of the hidden layers of heads, projector and predictor."""
     latent: int = 64
-    """mlp: the size of the latent state."""
+    """mlp: size of the latent state."""
     width: int = 128
-    """mlp: the size of the hidden layers."""
+    """mlp: size of the hidden layers."""
     lstm: int = 64
-    """conv, mlp: the size of the LSTM of the value prefix (atari: always 512)."""
+    """conv, mlp: size of the LSTM of the value prefix (atari: always 512)."""
     action_code: ActionCode = "one_hot"
-    """How the dynamics are told an action: by one number for each action, or by the one number
-    a / |A| (plane), as EfficientZero has it, which tells apart badly what unlike actions do."""
+    """Encoding of actions for the dynamics; one_hot: one number per action.
+    plane: the single number a / |A|, as in EfficientZero, which poorly separates unlike actions."""
     scaled: bool = True
-    """atari, conv: scale every latent to [0, 1], as MuZero does and EfficientZero does not: without
-    it a model that is rolled through many actions drifts away. (mlp: normalised by layer.)"""
+    """atari, conv: scale latents to [0, 1], as MuZero does and EfficientZero does not.
+    Unscaled latents drift when the model is rolled through many actions.
+    (mlp: layer normalisation instead.)"""
 
     def __post_init__(self) -> None:
+        """Validate the fields."""
         sizes = ("channels", "head", "latent", "width", "lstm")
         check_numbers(self, "model.", {COUNT: ("support",), Bounds(SMALLEST): sizes})
         check_choice("model.action_code", self.action_code, ActionCode)

@@ -1,4 +1,4 @@
-"""The words behind ``delayzero train``: presets, then pairs of an option and its value."""
+"""Arguments of ``delayzero train``: presets first, then options with their values."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ HELP = ("-h", "--help")
 
 
 def split(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Presets, and what stands behind them.
+    """Split arguments into presets and options.
 
     Raises:
-        UsageError: An option does not exist, or a word belongs to none; the message says what may
-            have been meant.
+        UsageError: An option is unknown, or a word belongs to no option; the message suggests what
+            to type.
     """
     count = next((i for i, word in enumerate(words) if word.startswith("-")), len(words))
     presets, rest = list(words[:count]), list(words[count:])
@@ -35,25 +35,25 @@ def split(words: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def agent_of(words: Sequence[str]) -> str:
-    """The agent that options name; dez if they name none.
+    """Return the value of ``--agent``, or dez without one.
 
     Raises:
-        UsageError: There is no such agent.
+        UsageError: The agent is unknown.
     """
     agent = "dez"
     for i in _places(words):
-        name, given, value = words[i].partition("=")
-        if name == "--agent" and (given or i + 1 < len(words)):
-            agent = value if given else words[i + 1]
+        name, equals, value = words[i].partition("=")
+        if name == "--agent" and (equals or i + 1 < len(words)):
+            agent = value if equals else words[i + 1]
     agent_kind(agent)
     return agent
 
 
 def read_config(words: Sequence[str]) -> TrainConfig:
-    """The configuration that presets and options describe; ``--help`` prints them and exits.
+    """Return the settings that presets and options describe; ``--help`` prints them and exits.
 
     Raises:
-        UsageError: Something cannot be, or is no setting of the agent.
+        UsageError: A value is invalid, or the agent does not have the setting.
     """
     tyro = require("tyro", "cli")
     presets, rest = split(words)
@@ -76,30 +76,30 @@ def read_config(words: Sequence[str]) -> TrainConfig:
 
 
 def options_with_values(words: Sequence[str]) -> list[tuple[str, object]]:
-    """Return every option of the agent that words name, with its value by the presets they name.
+    """Return every option of the agent named in the arguments, with its value by the presets.
 
     Raises:
-        UsageError: A word is wrong.
+        UsageError: A preset, an option or the agent is unknown.
     """
     presets, rest = split(words)
     config = compose(presets, agent_of(rest))
 
     def value(name: str) -> object:
-        found: object = config
+        setting: object = config
         for part in name.lstrip("-").replace("-", "_").split("."):
-            found = getattr(found, part)
-        return found
+            setting = getattr(setting, part)
+        return setting
 
     return [(name, value(name)) for name in options(config.agent)]
 
 
 def options(agent: str) -> list[str]:
-    """Every option of an agent's runs, as it is typed."""
+    """Return every option of an agent's runs, as it is typed."""
     return list(_options(agent_kind(agent).settings))
 
 
 def _places(words: Sequence[str]) -> Iterator[int]:
-    """Where options stand: every second word, but for those that bring their value along."""
+    """Yield the positions of options: every second word, or the next after ``--option=value``."""
     i = 0
     while i < len(words):
         yield i
@@ -107,12 +107,12 @@ def _places(words: Sequence[str]) -> Iterator[int]:
 
 
 def _as_typed(word: str) -> str:
-    """An option by its full name, with dashes."""
+    """Return an option without its value, spelt with dashes."""
     return option(word.partition("=")[0].lstrip("-"))
 
 
 def _options(kind: type, path: str = "") -> Iterator[str]:
-    """Every option, as it is typed."""
+    """Yield every option of a dataclass, as it is typed."""
     hints = typing.get_type_hints(kind)
     for field in dataclasses.fields(kind):
         if dataclasses.is_dataclass(hints[field.name]):
@@ -125,10 +125,10 @@ def check_option(word: str, agent: str) -> None:
     """Check that an agent's runs have an option.
 
     Raises:
-        UsageError: They have not; the message names the nearest one, or the agents that have it.
+        UsageError: They do not; the message names the nearest one, or the agents that have it.
     """
-    typed, known = _as_typed(word), options(agent)
-    if word in HELP or word.startswith("--tyro-") or (word.startswith("--") and typed in known):
+    typed, valid = _as_typed(word), options(agent)
+    if word in HELP or word.startswith("--tyro-") or (word.startswith("--") and typed in valid):
         return
     others = [other for other in AGENTS if typed in options(other)]
     if others and agent not in others:
@@ -136,16 +136,17 @@ def check_option(word: str, agent: str) -> None:
             f"{word} is not a setting of the agent '{agent}' (it is one of {', '.join(others)}); "
             f"type: delayzero train --agent {agent} --help"
         )
-    parts = {name[2:].rpartition(".")[2]: name for name in reversed(known)}  # without its group
-    names = {name[2:]: name for name in known}
+    parts = {name[2:].rpartition(".")[2]: name for name in reversed(valid)}  # without its group
+    names = {name[2:]: name for name in valid}
     guess = meant(typed[2:].rpartition(".")[2], parts) if "." not in typed else None
     guess = guess or meant(typed[2:], names)
-    found = {**parts, **names}.get(guess or "")
-    hint = f"; did you mean {found}?" if found else ";"
+    nearest = {**parts, **names}.get(guess or "")
+    hint = f"; did you mean {nearest}?" if nearest else ";"
     raise UsageError(f"unknown setting {word}{hint} type: delayzero train --help")
 
 
 def _refuse_word(word: str, presets: Sequence[str], rest: Sequence[str]) -> None:
+    """Raise an error about a word that is neither an option nor its value."""
     if word in PRESETS:
         line = " ".join(["delayzero train", *presets, word, *rest])
         raise UsageError(f"presets come first; type: {line}")

@@ -1,4 +1,4 @@
-"""Settings that belong together, by name; several are applied in the order in which they stand."""
+"""Presets: named groups of settings, applied in order."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ Preset = Callable[[TrainConfig], TrainConfig]
 
 
 def changed(config: Config, **changes: Any) -> Config:
-    """A configuration with changes; those that its agent has no setting for are left out.
+    """Return a configuration with changes; settings that its agent does not have are ignored.
 
     Args:
-        config: Of any agent.
-        changes: New values; of a group of settings, a dict with those of its fields that change.
+        config: The settings of any agent.
+        changes: New values by name; for a group of settings, a dict of the changed fields.
     """
     own = {field.name for field in fields(config)}
     values = {
@@ -33,7 +33,7 @@ def changed(config: Config, **changes: Any) -> Config:
 
 
 def cartpole(config: Config) -> Config:
-    """CartPole and other small vector problems, on a laptop in a minute."""
+    """CartPole and other small vector problems; about a minute on a laptop."""
     return changed(
         config,
         env="CartPole-v1",
@@ -60,7 +60,7 @@ def cartpole(config: Config) -> Config:
 
 
 def minatar(config: Config) -> Config:
-    """MinAtar, on a laptop in minutes."""
+    """MinAtar games; minutes on a laptop."""
     return changed(
         cartpole(config),
         env="minatar:breakout",
@@ -77,7 +77,7 @@ def minatar(config: Config) -> Config:
 
 
 def atari(config: Config) -> Config:
-    """Atari on one GPU: Gumbel search, reanalysis by sweeps, the paper's budget."""
+    """Atari games on one GPU: the paper's budget, Gumbel search, reanalysis by sweeps."""
     return changed(
         config,
         env="atari:Breakout",
@@ -107,7 +107,7 @@ def atari(config: Config) -> Config:
 
 
 def atari_paper(config: Config) -> Config:
-    """Atari as the paper has it: walk:15, PUCT with 50 simulations, targets for each batch."""
+    """Atari as in the paper: walk:15, PUCT with 50 simulations, reanalysis of each batch."""
     return changed(
         atari(config),
         delay="walk:15",
@@ -130,7 +130,7 @@ def atari_paper(config: Config) -> Config:
 
 
 def debug(config: Config) -> Config:
-    """Whatever comes before it, so small that it ends in seconds; nothing is learned."""
+    """Shrinks the presets before it to run in seconds, as a smoke test; nothing is learned."""
     needed = 64 + (config.stack + 6) * 4
     return changed(
         config,
@@ -164,10 +164,10 @@ PRESETS: dict[str, Preset] = {
 
 
 def compose(names: Iterable[str], agent: str = "dez") -> TrainConfig:
-    """The default settings of an agent, changed by presets in turn.
+    """Return the default settings of an agent, changed by presets in turn.
 
     Raises:
-        UsageError: There is no such preset or agent; the message names the nearest one.
+        UsageError: A preset or the agent is unknown; the message suggests the nearest name.
     """
     config: TrainConfig = agent_kind(agent).settings(agent=agent)
     for name in names:

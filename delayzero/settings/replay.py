@@ -12,26 +12,27 @@ WeightKind = Literal["truncated", "relative"]
 
 @dataclass(frozen=True)
 class ReplayConfig:
-    """What is kept, and how it is sampled."""
+    """Capacity and sampling of the replay."""
 
     capacity: int | None = None
-    """Interactions that are kept; all of the run by default. Fixed at the start."""
+    """Interactions to keep, allocated at the start; None: all of the run."""
     priority_exponent: float = 0.6
     """Alpha of prioritised replay; 0 samples uniformly."""
     priority_correction: float = 0.4
-    """Beta of the importance weights at the start."""
+    """Beta, the exponent of the importance weights, at the first update."""
     final_correction: float | None = None
-    """Beta with the last update, to which it changes linearly; None: as at the start. Published: 1,
-    which weighs rare rewards as little as drawing them uniformly would: they are forgotten."""
+    """Beta at the last update, reached linearly; None: constant.
+    Published: 1, which weights rare rewards as uniform sampling would: they are forgotten."""
     weights: WeightKind = "truncated"
-    """Importance weights (n p)^-beta: truncated at 1, so that rows drawn more often than others
-    count for less and none counts for more; or relative to the largest of each batch, as
-    published, so that one row of a tiny priority makes all others count for nothing."""
+    """Normalisation of the importance weights (n p)^-beta.
+    truncated: at most 1, so that rows drawn often count for less and none counts for more.
+    relative: divided by the batch's largest, as published; one tiny priority mutes all others."""
     device_gigabytes: float | None = None
-    """Device memory that frames may take; by default 60 % of it. More frames stay on the host."""
+    """Device memory for frames, in GB; None: 60 % of what the run may use.
+    If they need more, they stay on the host, which is slower."""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be."""
+        """Validate the fields."""
         bounds = {
             COUNT: ("capacity",),
             SHARE: ("priority_exponent", "priority_correction", "final_correction"),

@@ -1,7 +1,7 @@
-"""The settings of a run: frozen dataclasses, every field of which is on the command line.
+"""Settings of a run: frozen dataclasses, every field of which is a command-line option.
 
-What every run has is in :class:`TrainConfig`. A run of an agent has the settings of its kind of
-agent too, and no others: see :data:`~delayzero.settings.agents.AGENTS`.
+Every run has the settings in :class:`TrainConfig`, and those of its kind of agent: see
+:data:`~delayzero.settings.agents.AGENTS`. The docstrings under the fields are the options' help.
 """
 
 from __future__ import annotations
@@ -32,54 +32,54 @@ from delayzero.settings.search import SearchConfig
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """What can be set about every run."""
+    """Settings of every run."""
 
     env: str = "CartPole-v1"
-    """The environment: atari:Breakout, minatar:Breakout, or any Gymnasium id."""
+    """Environment: atari:GAME, minatar:GAME, a Gymnasium id, module:ID or module:FUNCTION."""
     agent: str = ""
-    """Who acts: dez, a baseline, undelayed (no delay at all) or random."""
+    """Agent: dez, oblivious, oblivious-executed, augmented, delayed-q, undelayed or random.
+    Agents differ in their settings: --agent NAME --help lists those of another one."""
     seed: int = 0
-    """Of everything random in the run."""
+    """Seed of all randomness in the run."""
     envs: int = 8
-    """Environments played side by side."""
+    """Environments played in parallel."""
     rows: int = 16
-    """Steps of all environments between two rounds of learning."""
+    """Steps of every environment per round; the updates due are made after each round."""
     stack: int = 1
-    """Frames in an observation."""
+    """Frames stacked in an observation."""
     max_steps: int | None = None
-    """Steps after which a training episode is cut off; by default the environment's own limit."""
+    """Steps after which a training episode is truncated; None: the environment's limit."""
     interactions: int = 8000
-    """Steps taken in the environments, all together."""
+    """Total steps of all environments."""
     evaluate_every: int = 0
-    """Interactions between evaluations; 0: only at the end."""
+    """Interactions between evaluations; 0: evaluate only at the end."""
     evaluate_episodes: int = 16
-    """Episodes of an evaluation on the way."""
+    """Episodes per evaluation during training."""
     evaluate_max_steps: int | None = None
-    """Steps after which an episode of an evaluation on the way is cut off; see max_steps."""
+    """Like --max-steps, for evaluations during training."""
     final_episodes: int = 32
-    """Episodes of the evaluation at the end."""
+    """Episodes of the final evaluation."""
     final_max_steps: int | None = None
-    """Steps after which an episode of the evaluation at the end is cut off; see max_steps."""
+    """Like --max-steps, for the final evaluation."""
     log_every: int = 500
-    """Interactions between lines of metrics; updates, when all is played."""
+    """Interactions between lines of metrics; after the last interaction, updates."""
     audit: bool = False
-    """Check with every step that what ran is what should have run; slow."""
+    """Check at every step that the right action was executed and stored; slow."""
     checkpoint_minutes: float = 5.0
-    """Minutes between checkpoints; inf: only at the end."""
+    """Minutes between checkpoints; inf: only at the end or when interrupted."""
     memory_gigabytes: float | None = None
-    """Gigabytes of the device's memory to plan for: frames stay on the host where they would take
-    more than their share of it, which is slower. None: all that is free."""
+    """Device memory that the run may use, in GB; None: all that is free.
+    Frames that would take more than their share of it stay on the host, which is slower."""
     folder: str | None = None
-    """Where the run is kept; by default runs/ENV-AGENT-DELAY-seedSEED, with -LABEL if there is
-    one."""
+    """Folder of the run; None: runs/ENV-AGENT-DELAY-seedSEED, with -LABEL if there is one."""
     label: str | None = None
-    """Part of the default folder's name; the preset debug has one, to be in no other run's way."""
+    """Suffix of the default folder; the preset debug sets one, to keep its runs apart."""
 
     agents: ClassVar[tuple[str, ...]] = ()
-    """The agents that have these settings; the first one is the default."""
+    """The agents with these settings; the first one is the default."""
 
     def __post_init__(self) -> None:
-        """Check the fields; a message says what to type."""
+        """Validate the fields; messages say what to type."""
         if self.agent not in self.agents:
             raise ValueError(f"{type(self).__name__} is for the agents {', '.join(self.agents)}")
         bounds = {
@@ -96,51 +96,51 @@ class TrainConfig:
 
     @property
     def delays(self) -> DelaySettings | None:
-        """The delays of the run; None if nothing is ever late."""
+        """The delays of the run; None without delay settings."""
         return None
 
     @property
     def law(self) -> str | None:
-        """The law of the delay of decisions; None without delay."""
+        """The law of the execution delay; None without delay settings."""
         return None if self.delays is None else self.delays.law
 
     @property
     def max_delay(self) -> int:
-        """M, the longest delay of a decision."""
+        """M, the longest delay of a decision, in steps."""
         return 0 if self.delays is None else self.delays.max_delay
 
     @property
     def longest_way(self) -> int:
-        """The most steps from an observation to the decision that it leads to: D + M."""
+        """D + M, the most steps from an observation to the execution of its decision."""
         return 0 if self.delays is None else self.max_delay + self.delays.max_observation_delay
 
     @property
     def total_updates(self) -> int:
-        """Updates of the whole run."""
+        """Total number of updates in the run."""
         return 0
 
     @property
     def updates_per_round(self) -> int:
-        """Updates that go with a round of self-play, about; as many at once when all is played."""
+        """Updates per round of self-play, rounded; also per round after the last interaction."""
         return 0
 
     def updates_due(self, interactions: int) -> int:
-        """Updates that should have been made after so many interactions."""
+        """Return the number of updates due after a number of interactions."""
         return 0
 
     @property
     def run_folder(self) -> str:
-        """Where the run is kept."""
+        """The folder of the run."""
         words = [self.env, self.agent]
         if self.delays is not None:
-            words += _told_apart(self.delays)
+            words += _delay_words(self.delays)
         name = file_name(*words)
         label = f"-{self.label}" if self.label else ""
         return self.folder or f"runs/{name}-seed{self.seed}{label}"
 
 
-def _told_apart(delays: DelaySettings) -> list[str]:
-    """Words for the default folder: the law, and what differs from the default settings."""
+def _delay_words(delays: DelaySettings) -> list[str]:
+    """Return words for the default folder: the law, and settings that differ from the default."""
     usual, words = DelaySettings(), [delays.law]
     for name in ("rule", "reveal", "observation_law", "observation_rule", "first_queue"):
         value = getattr(delays, name)
@@ -151,24 +151,24 @@ def _told_apart(delays: DelaySettings) -> list[str]:
 
 @dataclass(frozen=True)
 class DelayedConfig(TrainConfig):
-    """A run whose actions take effect late."""
+    """Settings of a run whose actions take effect late."""
 
     delay: str = "constant:0"
-    """The law of the delay between a decision and its execution, see: delayzero delays list."""
+    """Law of the delay from decision to execution, in steps, such as walk:15.
+    List the laws with: delayzero delays list."""
     rule: Rule = "latest-generated"
-    """Which of the decisions that have arrived runs: see docs/delays.md."""
+    """Which of the decisions that have arrived is executed; see docs/delays.md."""
     reveal: Reveal = "before"
     """When the agent learns the delay of a decision: before it decides, after, or never."""
     observation_delay: str | None = None
-    """The law of the delay between an observation and its arrival; None: it arrives at once."""
+    """Law of the delay from an observation to its arrival, in steps; None: no delay."""
     observation_rule: Rule = "latest-generated"
     """Which of the observations that have arrived the agent acts on."""
     first_queue: FirstQueue = "planned"
-    """What runs until the first decision arrives: what the agent plans, action 0, or actions at
-    random."""
+    """Actions until the first decision arrives: planned by the agent, all 0, or random."""
 
     def __post_init__(self) -> None:
-        """Validate the fields; a message says what to type."""
+        """Validate the fields; messages say what to type."""
         super().__post_init__()
         for name, choices in (
             *(("rule", Rule), ("reveal", Reveal), ("observation_rule", Rule)),
@@ -195,24 +195,23 @@ class DelayedConfig(TrainConfig):
 
 @dataclass(frozen=True)
 class LearningConfig(TrainConfig):
-    """A run of an agent that learns."""
+    """Settings of an agent that learns."""
 
     overlap: bool = False
-    """Learn while the next round is played, in a thread: the round then has weights a round older,
-    and nobody waits for the environments."""
+    """Learn in a thread while the next round is played with weights that are one round older."""
     clip_rewards: bool = False
-    """Learn from the sign of rewards."""
+    """Learn from the sign of each reward; scores stay raw."""
     random_interactions: int = 1000
-    """The first so many are random; learning begins after them."""
+    """Interactions with random actions before learning begins."""
     update_ratio: float = 0.5
-    """Updates for each interaction after that."""
+    """Updates per interaction once learning has begun."""
     tail_updates: int = 0
-    """Further updates after the last interaction."""
+    """Additional updates after the last interaction."""
     replay: ReplayConfig = field(default_factory=ReplayConfig)
-    """What is kept and sampled."""
+    """Capacity and sampling of the replay."""
 
     def __post_init__(self) -> None:
-        """Check the fields; a message says what to type."""
+        """Validate the fields; messages say what to type."""
         super().__post_init__()
         check_numbers(self, "", {NOT_NEGATIVE: ("update_ratio", "tail_updates")})
         if self.random_interactions < self.needed_at_start:
@@ -237,81 +236,81 @@ class LearningConfig(TrainConfig):
         if self.total_updates > LARGEST:
             raise ValueError(
                 f"--update-ratio {self.update_ratio} makes {self.total_updates} updates; type a "
-                f"smaller one: at most {LARGEST} updates can be made"
+                f"smaller one: the limit is {LARGEST} updates"
             )
 
     @property
     def batch_size(self) -> int:
-        """Positions that an update learns from."""
+        """Positions sampled per update."""
         raise NotImplementedError
 
     @property
     def window(self) -> int:
-        """Rows that a position needs behind its own."""
+        """Rows after a sampled position that its targets need."""
         raise NotImplementedError
 
     @property
     def needed_at_start(self) -> int:
-        """Interactions after which a batch can surely be sampled.
+        """Interactions after which a batch can always be sampled.
 
-        Up to half of the rows may be the last ones of episodes, which are not sampled.
+        Up to half of the rows may be the last rows of episodes, which are never sampled.
         """
         return 2 * self.batch_size + (self.window + self.stack + 1) * self.envs
 
     @property
     def total_updates(self) -> int:
-        """Updates of the whole run."""
+        """Total number of updates in the run."""
         return self.updates_due(self.interactions) + self.tail_updates
 
     @property
     def updates_per_round(self) -> int:
-        """Updates that go with a round of self-play, about; as many at once when all is played."""
+        """Updates per round of self-play, rounded; also per round after the last interaction."""
         return max(1, round(self.update_ratio * self.rows * self.envs))
 
     def updates_due(self, interactions: int) -> int:
-        """Updates that should have been made after so many interactions."""
+        """Return the number of updates due after a number of interactions."""
         learned_from = min(interactions, self.interactions) - self.random_interactions
         return max(0, int(Fraction(str(self.update_ratio)) * learned_from))  # 0.29 * 100 is 29
 
 
 @dataclass(frozen=True)
 class SearchingConfig(LearningConfig):
-    """A run of an agent that learns a world model and searches with it."""
+    """Settings of an agent that learns a world model and searches with it."""
 
     discount: float = 0.997
-    """Of rewards, per step."""
+    """Discount of rewards, per step."""
     prediction_rows: int = 256
-    """Steps of 8 environments played at the end to measure how well the model foresees; 0: none,
-    and none on the way."""
+    """Steps of 8 environments played after training to measure how well the model predicts.
+    0: never measure it, not even in evaluations during training."""
     model: ModelConfig = field(default_factory=ModelConfig)
-    """The networks."""
+    """Networks of the world model."""
     search: SearchConfig = field(default_factory=SearchConfig)
-    """The tree search."""
+    """Tree search."""
     learner: LearnerConfig = field(default_factory=LearnerConfig)
-    """The updates."""
+    """Targets, losses and optimiser of the updates."""
     reanalysis: ReanalysisConfig = field(default_factory=ReanalysisConfig)
-    """Searching stored positions again."""
+    """Searching stored positions again with newer weights, for better targets."""
 
     def __post_init__(self) -> None:
-        """Check the fields; a message says what to type."""
+        """Validate the fields; messages say what to type."""
         super().__post_init__()
         bounds = {NOT_NEGATIVE: ("prediction_rows",), Bounds(0, 1, above=True): ("discount",)}
         check_numbers(self, "", bounds)
 
     @property
     def batch_size(self) -> int:
-        """Positions that an update learns from."""
+        """Positions sampled per update."""
         return self.learner.batch_size
 
     @property
     def window(self) -> int:
-        """Rows that a position needs behind its own."""
+        """Rows after a sampled position that its targets need."""
         return self.learner.window
 
 
 @dataclass(frozen=True)
 class PlanningConfig(SearchingConfig, DelayedConfig):
-    """A run of an agent that searches, under delay."""
+    """Settings of an agent that searches with a learned model, under delay."""
 
     agent: str = "dez"
     agents: ClassVar = ("dez", "oblivious", "oblivious-executed", "augmented")
@@ -319,7 +318,7 @@ class PlanningConfig(SearchingConfig, DelayedConfig):
 
 @dataclass(frozen=True)
 class UndelayedConfig(SearchingConfig):
-    """A run of an agent that searches, without delay."""
+    """Settings of an agent that searches with a learned model, without delay."""
 
     agent: str = "undelayed"
     agents: ClassVar = ("undelayed",)
@@ -327,27 +326,27 @@ class UndelayedConfig(SearchingConfig):
 
 @dataclass(frozen=True)
 class DelayedQConfig(LearningConfig, DelayedConfig):
-    """A run of Delayed-Q."""
+    """Settings of Delayed-Q."""
 
     agent: str = "delayed-q"
     q: QConfig = field(default_factory=QConfig)
-    """What it learns with, and how it explores."""
+    """Networks, optimiser and exploration of Delayed-Q."""
     agents: ClassVar = ("delayed-q",)
 
     @property
     def batch_size(self) -> int:
-        """Positions that an update learns from."""
+        """Positions sampled per update."""
         return self.q.batch_size
 
     @property
     def window(self) -> int:
-        """Rows that a position needs behind its own."""
+        """Rows after a sampled position that its targets need."""
         return 1
 
 
 @dataclass(frozen=True)
 class RandomConfig(DelayedConfig):
-    """A run of an agent that decides at random."""
+    """Settings of an agent that decides at random."""
 
     agent: str = "random"
     agents: ClassVar = ("random",)

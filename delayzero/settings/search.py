@@ -13,33 +13,35 @@ QRange = Literal["tree", "node"]
 
 @dataclass(frozen=True)
 class SearchConfig:
-    """How to search."""
+    """Method and constants of the tree search."""
 
     method: Method = "gumbel"
-    """Gumbel: sequential halving at the root. PUCT: visit counts, Dirichlet noise, temperature."""
+    """gumbel: sequential halving at the root; puct: visit counts, Dirichlet noise, temperature."""
     simulations: int | None = None
-    """Expansions per search; by itself 50 for PUCT, 16 for Gumbel, 4 with fewer than 4 actions."""
+    """Expansions per search.
+    None: 50 with puct; with gumbel 16, or 4 if there are fewer than 4 actions."""
     considered_actions: int | None = None
-    """Gumbel: root actions that are tried; by itself 2, 4 or 8 for fewer than 4, 16, or more."""
+    """gumbel: root actions to consider.
+    None: 2 if there are fewer than 4 actions, 4 if fewer than 16, else 8."""
     q_range: QRange = "tree"
-    """Scale Q by its range over the whole tree, or over the actions of each node."""
+    """Scale Q-values by their range over the whole tree, or over the actions of each node."""
     q_floor: float = 0.01
-    """The smallest range of Q that is stretched to one; below it, differences stay small."""
+    """Smallest range of Q-values that is stretched to one; below it, differences stay small."""
     q_scale: float = 0.1
-    """Gumbel: how much scaled Q counts against the prior's logits."""
+    """gumbel: weight of scaled Q-values relative to the prior's logits."""
     q_visits: float = 50.0
-    """Gumbel: visits added to the largest visit count in the weight of Q."""
+    """gumbel: visits added to the largest visit count in the weight of Q-values."""
     dirichlet_fraction: float | None = None
-    """Share of noise in the root's prior while exploring; by itself 0.25 for PUCT, 0 for Gumbel."""
+    """Share of noise in the root's prior in self-play; None: 0.25 with puct, 0 with gumbel."""
     dirichlet_alpha: float = 0.3
-    """Concentration of that noise."""
+    """Concentration of the Dirichlet noise."""
     c_init: float = 1.25
-    """PUCT: weight of the prior."""
+    """puct: weight of the prior."""
     c_base: float = 19652.0
-    """PUCT: visits at which that weight begins to grow."""
+    """puct: number of visits at which the weight of the prior begins to grow."""
 
     def __post_init__(self) -> None:
-        """Refuse settings that no search can have."""
+        """Validate the fields."""
         check_choice("search.method", self.method, Method)
         check_choice("search.q_range", self.q_range, QRange)
         bounds = {
@@ -51,7 +53,7 @@ class SearchConfig:
         check_numbers(self, "search.", bounds)
 
     def resolved(self, num_actions: int) -> SearchConfig:
-        """The same with every figure that was left to itself, by EfficientZero V2's rules."""
+        """Return a copy with every None replaced by its value, by EfficientZero V2's rules."""
         few, puct = num_actions < 4, self.method == "puct"
         simulations = self.simulations or (50 if puct else 4 if few else 16)
         considered = self.considered_actions or (2 if few else 4 if num_actions < 16 else 8)

@@ -1,4 +1,4 @@
-"""Settings as run folders keep them."""
+"""Reading settings from run folders, including those of older versions."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ Config = TypeVar("Config")
 
 
 def from_json(values: Mapping[str, Any]) -> TrainConfig:
-    """A run's settings from what ``dataclasses.asdict`` made of them, here or in older versions.
+    """Return a run's settings from their ``dataclasses.asdict``, of this version or an older one.
 
     Raises:
-        UsageError: A key or the agent is unknown; the message names the nearest one.
-        ValueError: A value cannot be.
+        UsageError: A key or the agent is unknown; the message suggests the nearest name.
+        ValueError: A value is invalid.
     """
     kind = agent_kind(values.get("agent", "dez")).settings
     others = {field.name for agent in AGENTS.values() for field in fields(agent.settings)}
@@ -31,18 +31,18 @@ def from_json(values: Mapping[str, Any]) -> TrainConfig:
 
 
 def from_dict(kind: type[Config], values: Mapping[str, Any], path: str = "") -> Config:
-    """A configuration from what ``dataclasses.asdict`` made of one.
+    """Return a dataclass from its ``dataclasses.asdict``.
 
     Raises:
-        UsageError: A key is unknown; the message names the nearest one.
+        UsageError: A key is unknown; the message suggests the nearest name.
     """
     hints = typing.get_type_hints(kind)
-    known = {f.name for f in fields(kind)}  # type: ignore[arg-type]
+    names = {f.name for f in fields(kind)}  # type: ignore[arg-type]
     for key in values:
-        if key not in known:
-            guess = meant(key, known)
+        if key not in names:
+            guess = meant(key, names)
             hint = f"; did you mean '{path}{guess}'?" if guess else ""
-            raise UsageError(f"'{path}{key}' is no setting of a run{hint}")
+            raise UsageError(f"unknown setting '{path}{key}'{hint}")
     nested = {
         key: from_dict(hints[key], value, f"{path}{key}.")
         if isinstance(value, Mapping) and not isinstance(hints[key], types.UnionType)
@@ -53,7 +53,7 @@ def from_dict(kind: type[Config], values: Mapping[str, Any], path: str = "") -> 
 
 
 def _renamed(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings by their present names."""
+    """Return the settings with old names replaced by current ones."""
     renamed = dict(values)
     if "memory" in renamed:
         renamed["memory_gigabytes"] = renamed.pop("memory")
@@ -64,15 +64,17 @@ def _renamed(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def with_former_defaults(values: Mapping[str, Any]) -> dict[str, Any]:
-    """What a run was, if its settings were written before some of today's existed.
+    """Return settings with the former behaviour filled in where newer settings are missing.
 
     Args:
-        values: What ``dataclasses.asdict`` made of a configuration, by this version or an older.
+        values: ``dataclasses.asdict`` of a configuration, of this version or an older one.
     """
     values = _renamed(values)
     model = values.get("model")
     kind = model.get("kind", "auto") if isinstance(model, Mapping) else "auto"
-    large = str(values.get("env", "")).lower().startswith("atari:")  # what auto took for Atari's
+    large = (
+        str(values.get("env", "")).lower().startswith("atari:")
+    )  # auto chose the atari networks for these
     planes = kind == "atari" or (kind == "auto" and large)
     former: dict[str, dict[str, Any]] = {
         "model": {"action_code": "plane" if planes else "one_hot"},

@@ -1,4 +1,4 @@
-"""Warnings that a run is sick: which metric says so, and what to try."""
+"""Alarms: warnings about unhealthy metrics, with what to try."""
 
 from __future__ import annotations
 
@@ -8,60 +8,61 @@ from dataclasses import dataclass
 from typing import Any
 
 COLLAPSED = 0.05
-"""Policy targets with less than this share of the largest entropy are no longer a choice."""
+"""Policy targets with less than this share of the largest entropy have collapsed."""
 SETTLED = 2000
-"""Updates before which only a collapse is told: everything else is bad at the beginning."""
+"""Updates before which only a collapse raises an alarm: at first all other metrics are bad."""
 
 
 @dataclass(frozen=True)
 class Symptom:
-    """A metric that is out of its range in several lines of metrics in a row."""
+    """A metric outside its range in several consecutive lines of metrics."""
 
     metric: str
     low: float
     high: float
     lines: int
-    """In how many lines of metrics, one after the other, before it is told."""
+    """Consecutive lines of metrics before the alarm is raised."""
     meaning: str
-    """What it means; ``{}`` is the value."""
+    """What the user reads; ``{}`` is the value."""
     remedy: str
+    """What to try."""
 
     def shown_by(self, value: float) -> bool:
-        """Whether a value is out of range."""
+        """Whether a value is outside the range."""
         return not self.low <= value <= self.high
 
 
 SYMPTOMS = (
     Symptom(
         *("health/weight_mean", 0.2, math.inf, 2),
-        "importance weights average {:.2f}, so that updates are far smaller than the learning "
-        "rate says and go to rows that are already known",
+        "importance weights average {:.2f}: updates are far smaller than the learning rate "
+        "suggests, and mostly about rows that are already learned",
         "try --replay.weights truncated, or a smaller --replay.priority-exponent",
     ),
     Symptom(
         *("health/value_explained", 0.1, math.inf, 3),
-        "values explain {:.2f} of the variance of their targets",
+        "predicted values explain {:.2f} of the variance of their targets",
         "try a larger --learner.value-weight or a smaller --learner.learning-rate",
     ),
     Symptom(
         *("health/prefix_explained", 0.1, math.inf, 3),
-        "value prefixes explain {:.2f} of the variance of what was earned",
+        "predicted value prefixes explain {:.2f} of the variance of the rewards",
         "try a larger --learner.prefix-weight or --replay.priority-exponent",
     ),
     Symptom(
         *("health/reward_recall", 0.2, math.inf, 3),
-        "of the rewards that were earned the model foresees {:.2f}",
+        "the share of rewards that the model predicts is {:.2f}",
         "try a larger --replay.priority-exponent, a smaller --replay.final-correction or more "
         "--random-interactions",
     ),
     Symptom(
         *("health/dead_units", -math.inf, 0.9, 3),
-        "{:.2f} of the units of latent states never change",
+        "the share of latent units that never change is {:.2f}",
         "try a smaller --learner.learning-rate",
     ),
     Symptom(
         *("health/latent_rank", 1.5, math.inf, 3),
-        "latent states are nearly all alike, their effective rank is {:.2f}",
+        "latent states are nearly identical: their effective rank is {:.2f}",
         "try a larger --learner.consistency-weight or a smaller --learner.learning-rate",
     ),
 )
@@ -71,7 +72,7 @@ class Alarms:
     """Watches the metrics of a run.
 
     Attributes:
-        counts: Lines in a row in which each symptom was seen, by metric; to be saved.
+        counts: Consecutive lines with each symptom, by metric; part of a checkpoint.
     """
 
     def __init__(self, num_actions: int) -> None:
@@ -79,17 +80,18 @@ class Alarms:
         self.counts: dict[str, int] = {}
 
     def check(self, metrics: Mapping[str, Any], updates: int) -> list[str]:
-        """The warnings of one line of metrics; a metric that is missing says nothing."""
-        found = [self._collapse(metrics)]
-        found += [self._told(symptom, metrics, updates) for symptom in SYMPTOMS]
-        return [warning for warning in found if warning is not None]
+        """Return the warnings for one line of metrics; missing metrics are skipped."""
+        warnings = [self._collapse(metrics)]
+        warnings += [self._lasting(symptom, metrics, updates) for symptom in SYMPTOMS]
+        return [warning for warning in warnings if warning is not None]
 
     def _collapse(self, metrics: Mapping[str, Any]) -> str | None:
         if "policy/target_entropy" not in metrics:
             return None
         return collapse_warning(float(metrics["policy/target_entropy"]), self._num_actions)
 
-    def _told(self, symptom: Symptom, metrics: Mapping[str, Any], updates: int) -> str | None:
+    def _lasting(self, symptom: Symptom, metrics: Mapping[str, Any], updates: int) -> str | None:
+        """Return the warning about a symptom that has lasted for enough lines."""
         name = symptom.metric
         if name not in metrics:
             return None
@@ -104,12 +106,12 @@ class Alarms:
 
 
 def collapse_warning(target_entropy: float, num_actions: int) -> str | None:
-    """A warning if policy targets have collapsed, with what to do."""
+    """Return a warning if policy targets have collapsed, with what to try."""
     share = target_entropy / math.log(num_actions) if num_actions > 1 else 1.0
     if not share < COLLAPSED:
         return None
     return (
-        f"policy/target_entropy: the policy has collapsed, the entropy of its targets is "
+        f"policy/target_entropy: the policy has collapsed: the entropy of its targets is "
         f"{target_entropy:.3f}, {100 * share:.1f} % of the largest possible; try a larger "
         "--search.q-floor or --search.dirichlet-fraction, or more --random-interactions"
     )

@@ -1,4 +1,4 @@
-"""Self-play: environments and the acting agent, one row of the replay a step."""
+"""Self-play: the agent plays the environments, and each step becomes a row of the replay."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ class Played(NamedTuple):
     endings: list[Ending]
     """Episodes that ended."""
     variables: Any
-    """The model's, with which they were played."""
+    """The model variables with which they were played."""
     updates: int
-    """That the variables have had."""
+    """The number of updates that the variables have had."""
 
 
 class Collector:
-    """Plays N environments and stores what happens.
+    """Plays N environments and stores the steps.
 
-    Everything that must be saved to go on exactly is in :meth:`state`, apart from the
-    environments themselves.
+    :meth:`state` has everything that is needed to resume exactly, except for the environments
+    themselves.
     """
 
     def __init__(self, system: System, delayed: Delayed) -> None:
@@ -58,8 +58,8 @@ class Collector:
         self.interactions = 0
 
     def begin(self) -> None:
-        """Reset the environments; episodes in flight are given up."""
-        # Not twice the same openings: episodes in flight may be given up more than once.
+        """Reset the environments, abandoning the episodes in progress."""
+        # The seed depends on the interactions: a second reset should not repeat the same episodes.
         self._player.begin(
             run_seed(self._system.config.seed, STREAM_TRAINING_ENVS, self.interactions)
         )
@@ -67,14 +67,14 @@ class Collector:
             self._audit.forget()
 
     def resume(self, observation: Any) -> None:
-        """Go on with environments that were brought back to where they were."""
+        """Continue with environments whose state was restored."""
         self._player.resume(observation)
 
     def lowered(self, variables: Any, replay: Replay) -> Iterator[Lowered]:
-        """The functions that it will call in a whole round, to be compiled.
+        """Yield the functions that a whole round calls, lowered.
 
         Args:
-            variables: The model's, or their shapes.
+            variables: The model's variables, or their shapes.
             replay: Where rows will be stored.
         """
         acting = list(self._player.lowered(variables))
@@ -94,11 +94,11 @@ class Collector:
         yield self._append.lower(replay, *rows, variables, self._search_key, jnp.int32(0))
 
     def play(self, variables: Any, updates: int) -> Played:
-        """Play the rows of one round, or what is left of the budget.
+        """Play the rows of one round, or the rest of the budget.
 
         Args:
-            variables: The model's.
-            updates: That the variables have had.
+            variables: The model's variables.
+            updates: The number of updates that the variables have had.
         """
         config = self._system.config
         left = config.interactions - self.interactions
@@ -117,10 +117,10 @@ class Collector:
         return played
 
     def store(self, replay: Replay, played: Played) -> Replay:
-        """The replay with the rows of a round, and targets for them."""
+        """Return the replay with the rows of a round, and targets for them."""
         steps = played.steps
         if isinstance(replay.frames, HostFrames):
-            jax.block_until_ready(replay.priority)  # nothing may be reading what is overwritten
+            jax.block_until_ready(replay.priority)  # no update may still be reading these frames
             slots = (int(replay.length) + np.arange(len(steps))) % replay.rows
             replay.frames.write(slots, [step.observation for step in steps])
             frames = None
@@ -142,16 +142,16 @@ class Collector:
         return stored
 
     def collect(self, variables: Any, replay: Replay, updates: int) -> tuple[Replay, list[Ending]]:
-        """Play a round and store it; the replay, and the episodes that ended."""
+        """Play and store a round; return the replay and the episodes that ended."""
         played = self.play(variables, updates)
         return self.store(replay, played), played.endings
 
     def state(self) -> dict[str, Any]:
-        """Arrays from which :meth:`restore` goes on exactly."""
+        """Return the arrays from which :meth:`restore` continues exactly."""
         return {**self._player.state(), "interactions": np.array(self.interactions)}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on from a :meth:`state`."""
+        """Continue from a :meth:`state`."""
         self._player.restore(state)
         self.interactions = int(state["interactions"])
         if self._audit is not None:
@@ -167,7 +167,7 @@ def _audit(system: System) -> Audit:
 
 
 def _check_rows(audit: Audit, steps: Sequence[Step], replay: Replay) -> None:
-    """Check steps, and that they are the newest rows of the replay."""
+    """Audit steps, and check that the newest rows of the replay hold them."""
     slots = (int(replay.length) - len(steps) + np.arange(len(steps))) % replay.rows
     kept = replay.transitions, replay.decisions
     transitions, decisions = jax.tree.map(lambda field: np.asarray(field[slots]), kept)
@@ -191,7 +191,7 @@ def _append_rows(
     key: Array,
     updates: Array,
 ) -> Replay:
-    """Store rows that were collected one by one, with targets for each."""
+    """Return the replay with rows that were collected one by one, and targets for each."""
     targets = [targets_of(result, updates) for result in searches if result is not None]
     stacked: Targets | tuple[()] = ()
     if targets:

@@ -1,4 +1,4 @@
-"""The learning half of a run: its weights and its replay, and the work that changes them."""
+"""The learning half of a run: weights and replay, and the updates and sweeps that change them."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from delayzero.files import plain
 from delayzero.learning.learner import NEVER, LearnerState
 from delayzero.playing.streams import STREAM_HEALTH, STREAM_LEARNING, STREAM_SWEEPS, run_key
 from delayzero.playing.system import System
-from delayzero.replay import Replay, Sample, stacked_frames
+from delayzero.replay import Replay, Sample, episode_starts, stacked_frames
 from delayzero.runs.checkpoint import Checkpoints
 from delayzero.training.programs import Programs
 
 
 @jax.jit
 def copied(variables: Any) -> Any:
-    """The same in other memory: updates write over what they are given."""
+    """Return a copy in new memory: updates overwrite their arguments."""
     return jax.tree.map(jnp.copy, variables)
 
 
@@ -32,25 +32,25 @@ class DivergedError(UsageError):
 
 
 class Learning:
-    """Sweeps and updates, as many as are due.
+    """Makes the updates that are due, and the sweeps that go with them.
 
     Attributes:
-        state: The learner's.
-        replay: What it learns from.
+        state: The learner's state.
+        replay: The replay it learns from.
         metrics: Averages over the updates of the last call.
-        times: Seconds spent with each kind of work.
+        times: Seconds spent on each kind of work.
     """
 
     def __init__(
         self, system: System, programs: Programs, folder: Path, checkpoints: Checkpoints
     ) -> None:
-        """Begin.
+        """Create the first learner state and an empty replay.
 
         Args:
             system: The run's parts.
             programs: The run's compiled functions.
-            folder: Where a batch is kept on which learning fails.
-            checkpoints: The run's, to be named in such a case.
+            folder: Where to save a batch on which learning fails.
+            checkpoints: The run's checkpoints; the error message names the newest one.
         """
         self._system, self._programs = system, programs
         self._folder, self._checkpoints = folder, checkpoints
@@ -65,14 +65,17 @@ class Learning:
 
     @property
     def updates(self) -> int:
-        """Updates made."""
+        """Updates made so far."""
         return int(self.state.updates)
 
     def learn(self, due: int) -> None:
-        """Make so many updates, if any, and the sweeps that go with them.
+        """Make the sweeps and updates that are due.
+
+        Args:
+            due: The number of updates; nothing is done if it is not positive.
 
         Raises:
-            DivergedError: The loss was not finite.
+            DivergedError: A loss or gradient was not finite.
         """
         if due <= 0:
             return
@@ -90,20 +93,20 @@ class Learning:
             self._explain_failure(failed)
 
     def health(self) -> dict[str, float]:
-        """How healthy the model is, see :mod:`delayzero.learning.health`; what is defined of it."""
+        """Return the metrics of :mod:`delayzero.learning.health` that are defined."""
         if self._programs.health is None or self.updates == 0:
             return {}
         begun = time.monotonic()
         key = run_key(self._system.config.seed, STREAM_HEALTH)
-        found = self._programs.health(
+        measured = self._programs.health(
             self.state, self.replay, jax.random.fold_in(key, self.updates)
         )
-        numbers = {name: float(value) for name, value in found.items()}
+        numbers = {name: float(value) for name, value in measured.items()}
         self.times["checking"] += time.monotonic() - begun
         return {name: value for name, value in numbers.items() if not math.isnan(value)}
 
     def numbers(self) -> dict[str, Any]:
-        """Plain numbers from which :meth:`restore` goes on, beside the state and the replay."""
+        """Return the numbers that :meth:`restore` needs besides the state and the replay."""
         return {
             "position": int(self._position),
             "sweeps": self._sweeps,
@@ -112,13 +115,14 @@ class Learning:
         }
 
     def restore(self, state: LearnerState, replay: Replay, numbers: dict[str, Any]) -> None:
-        """Go on from earlier :meth:`numbers`."""
+        """Continue from a state, a replay and their :meth:`numbers`."""
         self.state, self.replay = state, replay
         self._position = jnp.int32(numbers["position"])
         self._sweeps, self._sweep_credit = numbers["sweeps"], numbers["sweep_credit"]
         self.metrics = numbers["metrics"]
 
     def _sweep(self, due: int) -> None:
+        """Search the chunks of stored positions that are due with a number of updates."""
         config, roots = self._system.searching, self._system.sweep_roots
         self._sweep_credit += config.reanalysis.positions_per_update * due / roots
         count = int(self._sweep_credit)
@@ -126,7 +130,7 @@ class Learning:
             return
         self._sweep_credit -= count
         stored = min(int(self.replay.length), self.replay.rows) * config.envs
-        count = min(count, -(-stored // roots))  # twice with the same weights tells nothing new
+        count = min(count, -(-stored // roots))  # a second pass with the same weights is useless
         key = jax.random.fold_in(self._sweep_key, self._sweeps)
         self._sweeps += 1
         self.replay, self._position = self._programs.sweep(
@@ -135,29 +139,30 @@ class Learning:
         jax.block_until_ready(self._position)
 
     def _explain_failure(self, update: int) -> None:
+        """Save the batch of a failed update, and raise an error with the cause and the remedy."""
         place = self._folder / f"failed-batch-{update}.npz"
         sample, batch = self._programs.batch(self.state, self.replay, self._key)
         arrays: dict[str, Any] = {
             name: np.asarray(x) for name, x in batch._asdict().items() if x is not None
         }
         np.savez_compressed(place, **arrays)
-        kept = self._checkpoints.latest()
-        last = "there is no checkpoint yet" if kept is None else f"checkpoint {kept} is intact"
-        seen = np.isfinite(self._shown(sample)).all()
-        cause = "the loss or its gradient is" if seen else "observations of the environment are"
+        newest = self._checkpoints.latest()
+        last = "there is no checkpoint yet" if newest is None else f"checkpoint {newest} is intact"
+        finite = np.isfinite(self._sampled_frames(sample)).all()
+        cause = "the loss or its gradient is" if finite else "observations of the environment are"
         remedy = (
             f"try a smaller {self._system.learner.rate_setting} in another --folder"
-            if seen
-            else f"mend {self._system.config.env}, or wrap it so that it shows finite numbers"
+            if finite
+            else f"fix {self._system.config.env}, or wrap it so that its observations are finite"
         )
         raise DivergedError(
             f"update {update}: {cause} not finite; its batch is in {place}, {last}; {remedy}"
         )
 
-    def _shown(self, sample: Sample) -> Any:
-        """All that environments showed in sampled windows, ``[B, F, ...]``."""
+    def _sampled_frames(self, sample: Sample) -> Any:
+        """Return all frames of the sampled windows, ``[B, F, ...]``."""
         window = self._system.learner.window
-        start = self.replay.start[sample.times % self.replay.rows, sample.envs]
+        start = episode_starts(self.replay, sample.times, sample.envs)
         frames = jax.jit(stacked_frames, static_argnums=4)(
             self.replay, sample.times + window, sample.envs, start, self.replay.stack + window
         )

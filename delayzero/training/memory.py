@@ -1,4 +1,4 @@
-"""Whether a run fits into memory, said before its first step."""
+"""Checks before the first step that a run fits into memory."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from delayzero.playing.system import System
 from delayzero.settings import LearningConfig, TrainConfig
 
 SHARE_FOR_FRAMES = 0.6
+"""Share of the device memory that frames may take by default."""
 GIGA = 1e9
 
 
 def device_bytes() -> int:
-    """The memory that the device may use; the free memory of the machine for a CPU."""
+    """Return the free memory of the device; for a CPU, that of the machine."""
     stats = jax.local_devices()[0].memory_stats() or {}
     if "bytes_limit" in stats:
         return int(stats["bytes_limit"]) - int(stats.get("bytes_in_use", 0))
@@ -25,14 +26,14 @@ def device_bytes() -> int:
 
 
 def peak_gigabytes() -> float | None:
-    """The most that was taken of the device's memory in this process; None where it is unknown."""
+    """Return the peak of device memory used by this process; None if it is unknown."""
     stats = jax.local_devices()[0].memory_stats() or {}
     peak = stats.get("peak_bytes_in_use")
     return None if peak is None else round(peak / GIGA, 2)
 
 
 def host_bytes() -> int:
-    """The free memory of the machine."""
+    """Return the free memory of the machine."""
     try:
         with open("/proc/meminfo") as lines:
             for line in lines:
@@ -44,24 +45,24 @@ def host_bytes() -> int:
 
 
 def allowed_bytes(config: TrainConfig) -> int:
-    """The memory that a run may take on the device."""
+    """Return the device memory that a run may use."""
     free = device_bytes()
     allowed = config.memory_gigabytes
     return free if allowed is None else min(free, round(allowed * GIGA))
 
 
 def frame_bytes(system: System) -> int:
-    """What the frames of the replay take."""
+    """Return the size of the replay's frames."""
     spaces = system.spaces
     count = system.replay_rows * system.config.envs
     return count * math.prod(spaces.shape) * spaces.dtype.itemsize
 
 
 def frames_on_host(system: System) -> tuple[bool, str]:
-    """Whether the frames stay on the host, and a sentence that says so.
+    """Return whether the frames stay on the host, and a message about it.
 
     Raises:
-        UsageError: Neither the device nor the host has room for them.
+        UsageError: They fit neither on the device nor on the host.
     """
     config, needed = system.config, frame_bytes(system)
     budget = config.replay.device_gigabytes if isinstance(config, LearningConfig) else None
@@ -70,7 +71,7 @@ def frames_on_host(system: System) -> tuple[bool, str]:
         return False, ""
     message = (
         f"the replay's frames take {needed / GIGA:.2f} GB, more than the {room / GIGA:.2f} GB "
-        "that they may take on the device"
+        "allowed for them on the device"
     )
     if needed > host_bytes():
         raise UsageError(
@@ -82,23 +83,26 @@ def frames_on_host(system: System) -> tuple[bool, str]:
 
 
 def tree_bytes(tree: Any) -> int:
-    """What the arrays of a tree take, or would take."""
+    """Return the size of a tree's arrays, or of arrays with these shapes."""
     return sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
 
 
 def working_bytes(compiled: Any) -> int:
-    """What a compiled function needs beside its arguments, as far as its compiler says."""
+    """Return what a compiled function needs besides its arguments, as reported by XLA."""
     analysis = compiled.memory_analysis()
     return int(getattr(analysis, "temp_size_in_bytes", 0) or 0)
 
 
 def check_fits(kept: int, working: int, have: int) -> None:
-    """Refuse a run that the device has no room for.
+    """Check that a run fits on the device.
 
     Args:
-        kept: What the replay, the weights and the optimiser take.
-        working: What the largest compiled function needs beside them.
-        have: What it may take.
+        kept: Bytes of the replay, the weights and the optimiser.
+        working: Bytes that the largest compiled function needs besides them.
+        have: Bytes that the run may use.
+
+    Raises:
+        UsageError: It does not fit; the message says what to type.
     """
     if kept + working > have:
         raise UsageError(

@@ -16,6 +16,7 @@ class MetricsLog:
     """Writes metrics to ``metrics.jsonl`` and to TensorBoard's event files."""
 
     def __init__(self, lines: Path, events: Path) -> None:
+        """Open the file of lines, to append to it, and the folder of events."""
         self._path = lines
         self._lines = lines.open("a")
         writer = require("tensorboard.summary.writer.event_file_writer", "train")
@@ -27,7 +28,7 @@ class MetricsLog:
         """Write one line, and its numbers to TensorBoard.
 
         Args:
-            step: Interactions.
+            step: Interactions so far.
             values: Numbers, strings, lists of strings, or arrays with an entry for each unrolled
                 step.
         """
@@ -48,15 +49,15 @@ class MetricsLog:
         self._events.add_event(event)
 
     def position(self) -> int:
-        """The bytes written so far."""
+        """Return the number of bytes written so far."""
         self._lines.flush()
-        return self._path.stat().st_size  # tell() does not know of a rewind
+        return self._path.stat().st_size  # tell() ignores a rewind
 
     def rewind(self, position: int) -> None:
-        """Forget the lines after a position: a resumed run writes them again."""
+        """Delete the lines after a position: a resumed run writes them again."""
         os.truncate(self._path, min(position, self._path.stat().st_size))
 
     def close(self) -> None:
-        """Write all, and end."""
+        """Flush and close both files."""
         self._lines.close()
         self._events.close()

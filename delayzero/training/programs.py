@@ -1,4 +1,4 @@
-"""The compiled functions of a run, checked against the memory before anything is played."""
+"""The compiled functions of a run, and the check that it fits into memory before it starts."""
 
 from __future__ import annotations
 
@@ -31,9 +31,10 @@ from delayzero.training.memory import (
 
 
 def compiler_options() -> dict[str, str | bool] | None:
-    """For long compilations: XLA tries out less.
+    """Return options that shorten long compilations on a GPU.
 
-    It times its candidates without comparing what they compute, and has cuBLAS multiply matrices.
+    XLA then times its candidates without comparing their results, and leaves matrix products to
+    cuBLAS.
     """
     if jax.default_backend() != "gpu":
         return None
@@ -41,14 +42,16 @@ def compiler_options() -> dict[str, str | bool] | None:
 
 
 class Programs:
-    """Compiles what a run calls (not what evaluates), and makes its first state.
+    """Compiles the functions of a run, except those of evaluations, and creates its first state.
 
     Attributes:
-        update: ``(learner, replay, key, count) -> (learner, replay, metrics)``; None without.
-        sweep: ``(learner, replay, key, position, count) -> (replay, position)``; None without.
+        update: ``(learner, replay, key, count) -> (learner, replay, metrics)``; None if the agent
+            does not learn.
+        sweep: ``(learner, replay, key, position, count) -> (replay, position)``; None without
+            sweeps.
         health: ``(learner, replay, key) -> metrics``; None for agents without a world model.
-        batch: ``(learner, replay, key) -> (sample, batch)`` of the next update, for a look.
-        compile_seconds: What compiling took.
+        batch: ``(learner, replay, key) -> (sample, batch)`` of the next update, for inspection.
+        compile_seconds: The time that compiling took.
     """
 
     def __init__(
@@ -61,12 +64,13 @@ class Programs:
 
         Args:
             system: The run's parts.
-            say: Called with what the user should know.
-            acting: Given the learner's variables (their shapes) and a replay: what self-play will
-                call, traced. JAX keeps what is compiled of it for calls with such shapes.
+            say: Called with messages for the user.
+            acting: Called with the learner's variables (their shapes) and a replay; returns the
+                functions of self-play, lowered. JAX reuses their compiled form for calls with these
+                shapes.
 
         Raises:
-            UsageError: The device has too little memory.
+            UsageError: The run does not fit into memory.
         """
         self._system = system
         have = allowed_bytes(system.config)
@@ -82,11 +86,11 @@ class Programs:
         compiled, further = self._compiled(learner, acting)
         self.compile_seconds = time.monotonic() - begun
         learning, playing = (
-            max(map(working_bytes, found), default=0) for found in (compiled.values(), further)
+            max(map(working_bytes, group), default=0) for group in (compiled.values(), further)
         )
         config = system.config
         if isinstance(config, LearningConfig) and config.overlap:
-            # Both at once, and self-play has weights of its own.
+            # Both run at once, and self-play has its own copy of the weights.
             check_fits(kept + tree_bytes(learner.variables), learning + playing, have)
         else:
             check_fits(kept, max(learning, playing), have)
@@ -98,42 +102,41 @@ class Programs:
     def _compiled(
         self, learner: Any, acting: Callable[[Any, Replay], Iterable[Lowered]]
     ) -> tuple[dict[str, Any], list[Any]]:
-        """The run's own functions by name, and those that act.
+        """Compile the functions of learning, by name, and those of self-play.
 
-        One is compiled while the next is traced. Two are never compiled at once: on a GPU XLA tries
-        out several ways to compute a thing, and would time them side by side.
+        One is compiled while the next is traced. Two are never compiled at once: on a GPU XLA times
+        candidate kernels, and two compilations would disturb each other's timings.
         """
         pool = ThreadPoolExecutor(1)
         try:
-            own = self._own().items()
-            begun = {
+            learning = {
                 name: pool.submit(lower(learner).compile, compiler_options=compiler_options())
-                for name, lower in own
+                for name, lower in self._lowerings().items()
             }
-            others = [pool.submit(one.compile) for one in acting(learner.variables, self._replay)]
-            compiled = {name: one.result() for name, one in begun.items()}
-            return compiled, [one.result() for one in others]
+            playing = [pool.submit(one.compile) for one in acting(learner.variables, self._replay)]
+            compiled = {name: future.result() for name, future in learning.items()}
+            return compiled, [future.result() for future in playing]
         finally:
             pool.shutdown(cancel_futures=True)
 
-    def _own(self) -> dict[str, Callable[[Any], Lowered]]:
-        """What traces each of the run's own functions."""
-        own: dict[str, Callable[[Any], Lowered]] = {}
+    def _lowerings(self) -> dict[str, Callable[[Any], Lowered]]:
+        """Return the methods that lower the functions of learning, by name."""
+        lowerings: dict[str, Callable[[Any], Lowered]] = {}
         if isinstance(self._system.config, LearningConfig):
-            own["update"] = self._lower_update
+            lowerings["update"] = self._lower_update
         if self._system.sweeps:
-            own["sweep"] = self._lower_sweep
+            lowerings["sweep"] = self._lower_sweep
         if isinstance(self._system.learner, Learner):
-            own["health"] = self._lower_health
-        return own
+            lowerings["health"] = self._lower_health
+        return lowerings
 
     def first_learner(self) -> LearnerState:
-        """The learner's state before the first update."""
+        """Return the learner's state before the first update."""
         state: LearnerState = jax.jit(self._new_learner)()
         return state
 
     def first_replay(self) -> Replay:
-        """The empty replay, once: keeping it here too would take its memory twice."""
+        """Return the empty replay, once: keeping it here too would take its memory twice."""
         replay = self._replay
         del self._replay
         return replay

@@ -179,17 +179,20 @@ def test_delays_go_around_atari():
 @pytest.mark.parametrize(
     ("env_id", "message"),
     [
-        ("atari:Brakout", "'Brakout' is no Atari game; did you mean 'atari:Breakout'"),
+        ("atari:Brakout", "unknown Atari game 'Brakout'; did you mean 'atari:Breakout'"),
         ("atari:MissPacman", "did you mean 'atari:MsPacman'"),
-        ("atari:xyzzy!", "they are Adventure, AirRaid"),
-        ("minatar:brekout", "'brekout' is no MinAtar game; did you mean 'minatar:breakout'"),
-        ("minatar:qqqq", "they are asterix"),
+        ("atari:xyzzy!", "choose from Adventure, AirRaid"),
+        ("minatar:brekout", "unknown MinAtar game 'brekout'; did you mean 'minatar:breakout'"),
+        ("minatar:qqqq", "choose from asterix"),
         (
             "CartPol-v1",
             "'CartPol-v1'; did you mean 'CartPole-v1'.*'atari:<Game>'.*'minatar:<game>'",
         ),
         ("breakout", "did you mean 'minatar:breakout'.*'atari:<Game>'"),
-        ("nomodule:CartPole-v1", "there is no environment 'nomodule:CartPole-v1'"),
+        (
+            "nomodule:CartPole-v1",
+            "unknown environment 'nomodule:CartPole-v1': no module 'nomodule'",
+        ),
         ("CartPole-v77", "did you mean 'CartPole-v1'"),
     ],
 )

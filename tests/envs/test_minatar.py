@@ -34,7 +34,9 @@ def test_all_actions_and_the_minimal_ones():
 
 
 def test_unknown_game():
-    with pytest.raises(gym.error.UnregisteredEnv, match="'pong' is no MinAtar game: asterix"):
+    with pytest.raises(
+        gym.error.UnregisteredEnv, match="unknown MinAtar game 'pong'; choose from asterix"
+    ):
         MinAtar("pong")
 
 

@@ -79,7 +79,7 @@ def test_episodes_are_split_beforehand_and_repeat(made):
     places = [(e.env, e.number) for e in played]
     assert places == [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (2, 0), (2, 1)]
     assert sum(ended for ended, _ in told) == 7
-    assert told[-1][1] == f"step {len(told)} of 3 games side by side"
+    assert told[-1][1] == f"step {len(told)} of 3 parallel games"
     assert evaluator.play(variables, 5) == played
     assert Evaluator(system, 7, envs=3).play(variables, 5) == played
     assert evaluator.play(variables, 6) != played

@@ -69,7 +69,7 @@ class SharedPrograms(Programs):
         same |= {"spaces": self._system.spaces}
         return which, str(same)
 
-    def _own(self):
+    def _lowerings(self):
         def once(name, lower):
             def trace(learner):
                 key = self._key(name)
@@ -83,13 +83,13 @@ class SharedPrograms(Programs):
 
             return trace
 
-        return {name: once(name, lower) for name, lower in super()._own().items()}
+        return {name: once(name, lower) for name, lower in super()._lowerings().items()}
 
 
 class NotCompiled(Programs):
     """Updates that count themselves, with their last number as the loss, and do nothing else."""
 
-    def _own(self):
+    def _lowerings(self):
         def update(state, replay, key, count):
             state = state._replace(updates=state.updates + count)
             return state, replay, {"loss": state.updates.astype(float)}
@@ -103,7 +103,7 @@ class NotCompiled(Programs):
 
         self.swept = []
         fakes = {"update": Fake(update), "sweep": Fake(sweep), "health": Fake(health)}
-        return {name: lambda _, name=name: Traced(fakes[name]) for name in super()._own()}
+        return {name: lambda _, name=name: Traced(fakes[name]) for name in super()._lowerings()}
 
 
 class Fake:

@@ -69,7 +69,9 @@ def test_presets_are_applied_in_their_order():
 def test_unknown_presets_and_settings_are_refused_with_the_nearest():
     with pytest.raises(UsageError, match="unknown preset 'cartpol'; did you mean 'cartpole'"):
         compose(["cartpol"])
-    with pytest.raises(UsageError, match=r"'interaction' is no setting.*mean 'interactions'"):
+    with pytest.raises(
+        UsageError, match=r"unknown setting 'interaction'; did you mean 'interactions'"
+    ):
         from_json({"interaction": 3})
     with pytest.raises(UsageError, match=r"'learner.batchsize'.*mean 'learner.batch_size'"):
         from_json({"learner": {"batchsize": 3}})

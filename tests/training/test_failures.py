@@ -96,7 +96,7 @@ def test_an_observation_that_is_not_finite_is_named_as_the_cause(counting, tmp_p
     with pytest.raises(DivergedError, match="observations of the environment are not") as failed:
         train(config, COMMAND)
     assert "learning-rate" not in str(failed.value)
-    assert f"mend {env}, or wrap it" in str(failed.value)
+    assert f"fix {env}, or wrap it" in str(failed.value)
 
 
 @pytest.mark.parametrize("ahead", [0, 1, 5])
