@@ -41,7 +41,7 @@ class Run:
     @property
     def config(self) -> TrainConfig:
         """Its settings."""
-        return RunFolder(self.folder).config()
+        return RunFolder(self.folder).config(trusted=None)
 
     @property
     def result(self) -> dict[str, Any] | None:
@@ -56,7 +56,7 @@ class Run:
 
     def policy(self, *, seed: int = 0) -> Policy:
         """Return what the run has learned, see :func:`load`."""
-        return load(self.folder, seed=seed)
+        return load(self.folder, seed=seed, trust=True)
 
 
 def train(
@@ -100,7 +100,7 @@ def train(
     return Run(outcome.folder, outcome.finished)
 
 
-def load(run: str | Path, *, seed: int = 0) -> Policy:
+def load(run: str | Path, *, seed: int = 0, trust: bool = False) -> Policy:
     """Load the newest weights of a run as a policy.
 
     It needs neither the environment nor the replay. The run may be training at the same time.
@@ -108,12 +108,15 @@ def load(run: str | Path, *, seed: int = 0) -> Policy:
     Args:
         run: The folder of the run.
         seed: Of decisions at random; only the agent ``random`` makes any.
+        trust: Whether Python code that its settings name may be run. A folder from someone else may
+            name any (``callback:...``).
 
     Raises:
-        UsageError: There is no such run, or it has no checkpoint yet.
+        UsageError: There is no such run, it has no checkpoint yet, or it names code that is not
+            trusted.
     """
     folder = RunFolder(Path(run))
-    system, variables = load_weights(folder.path)
+    system, variables = load_weights(folder.path, trust=trust, with_env=False)
     trained, here = data_type(folder.as_begun(system.config)), system.dtype
     if trained != here:
         say(f"{run} was trained in {trained}; this machine computes in {here}")

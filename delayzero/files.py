@@ -33,6 +33,15 @@ def write_whole(path: Path, text: str) -> None:
     os.replace(unfinished, path)
 
 
+def fsync_folder(path: Path) -> None:
+    """Bring the names of a folder's files to the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
 def write_json(path: Path, values: Any) -> None:
     """Write a JSON file atomically."""
     write_whole(path, json.dumps(values, indent=2) + "\n")

@@ -42,7 +42,7 @@ def admitted(space: spaces.Space[Any], action: Any) -> Any:
     if isinstance(space, ARRAY_SPACES):
         try:
             action = np.asarray(action).astype(space.dtype, casting="same_kind")
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             return None
     return deepcopy(action) if space.contains(action) else None
 

@@ -91,7 +91,7 @@ class Callback(Law):
         module, _, name = path.rpartition(".")
         try:
             function = getattr(importlib.import_module(module), name)
-        except (ImportError, AttributeError, ValueError) as error:
+        except (ImportError, AttributeError, ValueError, TypeError) as error:
             raise DelayError(f"'{path}' can't be imported: {error}") from None
         sees: Any = values.get("sees", "observation")
         return cls(function, parse_whole(values["max"], "max"), sees)

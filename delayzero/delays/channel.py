@@ -9,7 +9,7 @@ import gymnasium as gym
 from gymnasium.vector import VectorWrapper
 
 from delayzero.delays.independent import Constant
-from delayzero.delays.law import DelayError, Law, check_steps
+from delayzero.delays.law import LONGEST, DelayError, Law, check_steps
 from delayzero.delays.schedule import make_schedule
 from delayzero.delays.stream import DelayStream
 from delayzero.delays.text import clipped, parse
@@ -31,6 +31,8 @@ def resolve_law(law: Law | str, max_delay: int | None) -> tuple[Law, int]:
     if max_delay is None:
         return law, law.max_delay
     check_steps("max_delay", max_delay)
+    if max_delay > LONGEST:
+        raise DelayError(f"max_delay={max_delay}; at most {LONGEST} steps are supported")
     law = clipped(law, max_delay)
     if law.max_delay > max_delay:
         raise DelayError(

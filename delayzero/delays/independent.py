@@ -182,4 +182,6 @@ class PerEpisode(Law):
     def from_arguments(cls, text: str) -> Law:
         from delayzero.delays.text import parse_term
 
+        if text.partition(":")[0] == cls.name:  # thousands of them would exhaust the stack
+            raise DelayError("per-episode can't hold another per-episode")
         return cls(parse_term(text))

@@ -19,6 +19,12 @@ Memory = tuple[float, ...]
 """What a law remembers between two blocks of delays: plain numbers, which can be saved."""
 
 
+LONGEST = 2000
+"""The longest delay, in steps, that wrappers and agents support."""
+LARGEST_NUMBER = 10**9
+"""The largest whole number in the text of a law, and the longest delay in a trace."""
+
+
 class DelayError(ValueError):
     """An invalid delay law or argument; the message says what is wrong and what to type."""
 
@@ -117,6 +123,11 @@ class Law(ABC):
             )
         if self.largest is None:
             raise DelayError(f"'{self}' has no largest delay; {self.how_to_bound()}")
+        if self.largest > LONGEST:
+            raise DelayError(
+                f"'{self}' can give delays of {self.largest:.0f} steps; at most {LONGEST} are "
+                "supported"
+            )
         return int(self.largest)
 
     def how_to_bound(self) -> str:
@@ -182,10 +193,17 @@ def number_text(value: float) -> str:
 
 
 def parse_whole(text: str, what: str) -> int:
-    """Read a whole number of steps."""
-    if not re.fullmatch(r"[+-]?[0-9]+", text.strip()):
-        raise DelayError(f"{what} should be a whole number, not '{text}'")
-    return int(text)
+    """Read a whole number of steps, of at most :data:`LARGEST_NUMBER`."""
+    match = re.fullmatch(r"([+-]?)0*([0-9]+)", text.strip())
+    if match is None:
+        raise DelayError(f"{what} should be a whole number, not '{_shortened(text)}'")
+    if len(match[2]) > len(str(LARGEST_NUMBER)) or int(match[2]) > LARGEST_NUMBER:
+        raise DelayError(f"{what} should be at most {LARGEST_NUMBER}, not {_shortened(text)}")
+    return int(match[1] + match[2])
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= 40 else f"{text[:37]}..."
 
 
 def parse_number(text: str, what: str) -> float:
@@ -193,9 +211,9 @@ def parse_number(text: str, what: str) -> float:
     try:
         value = float(text)
     except ValueError:
-        raise DelayError(f"{what} should be a number, not '{text}'") from None
+        raise DelayError(f"{what} should be a number, not '{_shortened(text)}'") from None
     if not math.isfinite(value):
-        raise DelayError(f"{what} should be a finite number, not '{text}'")
+        raise DelayError(f"{what} should be a finite number, not '{_shortened(text)}'")
     return value
 
 

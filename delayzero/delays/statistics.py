@@ -12,13 +12,12 @@ from numpy.typing import NDArray
 
 from delayzero.delays.channel import resolve_law
 from delayzero.delays.latency import InSteps
-from delayzero.delays.law import DelayError, Law, check_steps
+from delayzero.delays.law import LONGEST, DelayError, Law, check_steps
 from delayzero.delays.schedule import make_schedule
 from delayzero.delays.stream import DelayStream
 from delayzero.delays.sums import Sum
 from delayzero.delays.trace import Trace
 
-LONGEST = 2000
 """The largest delay in steps that is simulated; longer ones would take minutes."""
 
 EPISODE = 64

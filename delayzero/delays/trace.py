@@ -11,7 +11,7 @@ from urllib.parse import quote, unquote
 import numpy as np
 from numpy.typing import NDArray
 
-from delayzero.delays.law import DelayError, Law, Memory, Unit, nearest
+from delayzero.delays.law import LARGEST_NUMBER, DelayError, Law, Memory, Unit, nearest
 
 TraceMode = Literal["loop", "offset", "episode"]
 MODES: tuple[TraceMode, ...] = ("loop", "offset", "episode")
@@ -91,7 +91,11 @@ def load_trace(path: Path) -> NDArray[Any]:
     Raises:
         DelayError: The file is missing, empty or not a trace, or a delay is missing or negative.
     """
-    if not path.is_file():
+    try:
+        there = path.is_file()
+    except OSError as error:
+        raise DelayError(f"the trace file can't be read: {error.strerror}") from None
+    if not there:
         raise DelayError(f"there is no trace file '{path}'")
     if path.suffix == ".npy":
         try:
@@ -107,9 +111,15 @@ def load_trace(path: Path) -> NDArray[Any]:
             values, rows = _load_csv(path)
         except UnicodeDecodeError:
             raise DelayError(f"'{path}' is not a text file; a trace is .csv or .npy") from None
+        except (OSError, csv.Error) as error:
+            raise DelayError(f"'{path}' can't be read: {error}") from None
     if not len(values):
         raise DelayError(f"'{path}' holds no delays")
-    for bad, what in ((~np.isfinite(values), "no finite delay"), (values < 0, "a negative delay")):
+    for bad, what in (
+        (~np.isfinite(values), "no finite delay"),
+        (values < 0, "a negative delay"),
+        (values > LARGEST_NUMBER, f"a delay above {LARGEST_NUMBER}"),
+    ):
         if bad.any():
             place = "element" if path.suffix == ".npy" else "line"
             raise DelayError(f"'{path}' has {what} at {place} {rows[bad.argmax()]}")
@@ -153,5 +163,6 @@ def _load_csv(path: Path) -> tuple[NDArray[Any], NDArray[Any]]:
                 f"'{path}' has a fractional delay {numbers[first]} at line {rows[first]}; "
                 "delay_steps are whole numbers; milliseconds go into a column delay_ms"
             )
-        numbers = numbers.astype(np.int64)
+        if (np.abs(numbers) <= LARGEST_NUMBER).all():  # others are refused
+            numbers = numbers.astype(np.int64)
     return numbers, np.array(rows)

@@ -113,6 +113,10 @@ def check_supported(env: VectorEnv[Any, Any, Any]) -> None:
             f"the observations are {observations}, not a Box: flatten them, with "
             "gymnasium.wrappers.FlattenObservation"
         )
+    if 0 in observations.shape:
+        raise UnsupportedEnvironment(
+            f"the observations have the shape {observations.shape}: there is nothing to observe"
+        )
     if len(observations.shape) not in (1, 3):
         raise UnsupportedEnvironment(
             f"the observations have the shape {observations.shape}; vectors [features] and images "

@@ -36,12 +36,17 @@ def main(arguments: Sequence[str]) -> int:
         type=whole(1),
         help="steps after which an episode is truncated (default: the environment's limit)",
     )
+    parser.add_argument(
+        "--trust",
+        action="store_true",
+        help="run Python code that the run's settings name (an environment's module, a callback)",
+    )
     options = parser.parse_args(arguments)
 
     from delayzero.evaluation.episodes import Evaluator, summary
     from delayzero.runs.weights import load_weights
 
-    system, variables = load_weights(options.run)
+    system, variables = load_weights(options.run, trust=options.trust)
     seed = system.config.seed if options.seed is None else options.seed
     evaluator = Evaluator(
         system,

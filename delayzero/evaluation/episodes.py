@@ -7,6 +7,7 @@ episodes, which are the bad ones in most games.
 from __future__ import annotations
 
 import math
+import zlib
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -17,6 +18,7 @@ from delayzero.playing.environments import delayed, make_env
 from delayzero.playing.streams import STREAM_EVALUATION, STREAM_EVALUATION_ENVS, run_key, run_seed
 from delayzero.playing.system import System
 from delayzero.progress import Advance
+from delayzero.replay import Step
 from delayzero.settings import DelaySettings
 
 
@@ -33,6 +35,8 @@ class Episode(NamedTuple):
     """Number of its steps."""
     truncated: bool
     """Whether the time limit truncated it."""
+    digest: int = 0
+    """A checksum of its observations, executed actions and rewards: equal for equal episodes."""
 
 
 class Evaluator:
@@ -80,13 +84,16 @@ class Evaluator:
         player, quota = self._player, self._quota
         player.begin(run_seed(seed, STREAM_EVALUATION_ENVS), run_key(seed, STREAM_EVALUATION))
         played: list[list[Episode]] = [[] for _ in quota]
-        steps = 0
+        steps, digests = 0, [0] * len(quota)
         while any(len(done) < n for done, n in zip(played, quota, strict=True)):
-            _, endings = player.step(variables)
+            step, endings = player.step(variables)
+            digests = _continued(digests, step)
             steps, ended = steps + 1, 0
             for env, score, length, truncated in endings:
                 if len(played[env]) < quota[env]:
-                    played[env].append(Episode(env, len(played[env]), score, length, truncated))
+                    number = len(played[env])
+                    episode = Episode(env, number, score, length, truncated, digests[env])
+                    played[env].append(episode)
                     ended += 1
             if advance is not None:  # all episodes may end late, in the same step
                 advance(ended, f"step {steps} of {len(quota)} parallel games")
@@ -98,7 +105,11 @@ class Evaluator:
 
 
 def summary(episodes: Sequence[Episode]) -> dict[str, Any]:
-    """Return mean score, standard error (None for one episode), extremes and mean length."""
+    """Return mean score, standard error (None for one episode), extremes and mean length.
+
+    ``distinct`` is the number of different episodes: in a deterministic environment a trained agent
+    may play a few games again and again, and then the standard error says too little.
+    """
     scores = np.array([episode.score for episode in episodes])
     spread = scores.std(ddof=1) / math.sqrt(len(scores)) if len(scores) > 1 else None
     return {
@@ -109,7 +120,19 @@ def summary(episodes: Sequence[Episode]) -> dict[str, Any]:
         "highest": float(scores.max()),
         "length": float(np.mean([episode.length for episode in episodes])),
         "truncated": sum(episode.truncated for episode in episodes),
+        "distinct": len({episode.digest for episode in episodes}),
     }
+
+
+def _continued(digests: Sequence[int], step: Step) -> list[int]:
+    """Continue the digest of each environment's episode with a step; a first step begins anew."""
+    following = []
+    for i, digest in enumerate(digests):
+        value = 0 if step.first[i] else digest
+        for part in (step.observation[i], step.executed[i], step.reward[i]):
+            value = zlib.crc32(np.ascontiguousarray(part).tobytes(), value)
+        following.append(digest if step.final[i] else value)
+    return following
 
 
 def _split(episodes: int, envs: int) -> list[int]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import logging
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,10 @@ import numpy as np
 import orbax.checkpoint as ocp
 
 from delayzero.arguments import UsageError
+from delayzero.runs.checksums import Checksums
 
+KEPT = 2
+"""Checkpoints that are kept: if the newest is damaged, there is one before it."""
 FILE_BYTES = 2**22
 """Approximate size of files, and of the chunks into which large arrays are split."""
 
@@ -27,7 +31,7 @@ class BrokenCheckpointError(UsageError):
 
 
 class Checkpoints:
-    """The checkpoints of a run; only the newest is kept.
+    """The checkpoints of a run; the newest two are kept.
 
     A checkpoint has the parts ``learner`` (weights, optimiser, counters), ``replay``, ``collector``
     (the acting agent and the log of actions) and ``progress`` (plain numbers). All but the last are
@@ -43,21 +47,33 @@ class Checkpoints:
                 folder is created, and checkpoints that a killed run left unfinished are deleted.
         """
         self._folder = folder.absolute()
+        self._sums = Checksums(self._folder)
         options = ocp.CheckpointManagerOptions(
-            max_to_keep=None if read_only else 1,
+            max_to_keep=None if read_only else KEPT,
             create=not read_only,
             cleanup_tmp_directories=not read_only,
             enable_async_checkpointing=False,
         )
         self._manager = ocp.CheckpointManager(self._folder, options=options)
+        if not read_only:
+            self._discard_unfinished()
 
     def latest(self) -> int | None:
-        """Return the number of the newest checkpoint, or None."""
+        """Return the number of the newest complete checkpoint, or None.
+
+        Raises:
+            UsageError: The file of checksums is damaged.
+        """
+        if self._sums.kept:
+            return max(self._sums.complete(), default=None)
         step: int | None = self._manager.latest_step()
         return step
 
     def save(self, step: int, parts: dict[str, Any], progress: dict[str, Any]) -> None:
-        """Write a checkpoint; the previous one is deleted once this one is complete."""
+        """Write a checkpoint; of those before it, the newest is kept.
+
+        When this returns, the checkpoint and its checksums are on the disk.
+        """
         items = {
             name: ocp.args.PyTreeSave(
                 part,
@@ -66,9 +82,21 @@ class Checkpoints:
             )
             for name, part in parts.items()
         }
-        self._manager.save(
-            step, args=ocp.args.Composite(progress=ocp.args.JsonSave(progress), **items)
-        )
+        try:
+            self._sums.begin()
+            self._manager.save(
+                step, args=ocp.args.Composite(progress=ocp.args.JsonSave(progress), **items)
+            )
+            self._sums.seal(step)
+        except Exception as error:
+            if not _disk_full(error):
+                raise
+            before = self.latest()
+            kept = "there is none before it" if before is None else f"{before} is intact"
+            raise UsageError(
+                f"there is no space left on the disk for a checkpoint in {self._folder} ({kept}); "
+                "free some, and type the same command to resume"
+            ) from error
 
     def progress(self) -> dict[str, Any]:
         """Return the plain numbers of the newest checkpoint."""
@@ -95,7 +123,8 @@ class Checkpoints:
         return {name: jax.tree.map(_placed, examples[name], parts[name]) for name in examples}
 
     def _read(self, items: dict[str, Any]) -> dict[str, Any]:
-        step, hook = self._manager.latest_step(), sys.unraisablehook
+        step, hook = self.latest(), sys.unraisablehook
+        self._verify(step, items)
         sys.unraisablehook = functools.partial(_but_late_reads, hook)
         try:
             parts = self._manager.restore(step, args=ocp.args.Composite(**items))
@@ -109,9 +138,51 @@ class Checkpoints:
                 "with other settings; restore a copy, move it away, or train in another --folder"
             ) from error
 
+    def _verify(self, step: int | None, parts: Iterable[str]) -> None:
+        """Refuse a checkpoint whose files have changed; offer the one before it.
+
+        Raises:
+            BrokenCheckpointError: A file has changed, or is missing.
+        """
+        if step is None or not self._sums.kept:
+            return
+        name = self._sums.damaged(step, parts)
+        if name is None:
+            return
+        before = [other for other in self._sums.complete() if other < step]
+        intact = [other for other in before if self._sums.damaged(other) is None]
+        remedy = (
+            f"delete {self._folder / str(step)} to resume from {self._folder / str(intact[-1])}, "
+            "which is intact"
+            if intact
+            else "restore a copy, or train in another --folder"
+        )
+        raise BrokenCheckpointError(
+            f"the checkpoint {self._folder / str(step)} is damaged: its file {name} is missing or "
+            f"has changed since it was written; {remedy}"
+        )
+
+    def _discard_unfinished(self) -> None:
+        """Delete checkpoints that a killed run left without checksums."""
+        if self._sums.kept:
+            complete = set(self._sums.complete())
+            for step in set(self._manager.all_steps()) - complete:
+                self._manager.delete(step)
+
     def close(self) -> None:
         """Close the manager."""
         self._manager.close()
+
+
+def _disk_full(error: BaseException | None) -> bool:
+    """Return whether an error, or one behind it, says that the disk is full."""
+    while error is not None:
+        if getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT):
+            return True
+        if "No space left on device" in str(error):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def _but_late_reads(hook: Callable[[Any], Any], error: Any) -> None:

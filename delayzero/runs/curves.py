@@ -40,13 +40,18 @@ def read_curve(run: Path) -> Curve:
 
     def scores(key: str) -> list[tuple[int, float]]:
         """Pairs of interactions and score; of lines with equal interactions, the last."""
-        return list({line["interactions"]: line[key] for line in lines if key in line}.items())
+        numbers = (int, float)
+        points = {
+            line["interactions"]: line[key] for line in lines if isinstance(line.get(key), numbers)
+        }
+        return list(points.items())
 
     evaluations = scores("evaluation/score")
     if files.result.exists():
         remedy = "delete it, and type the run's command to evaluate it again"
         result = read_json(files.result, remedy, ("interactions", "score"))
-        evaluations.append((result["interactions"], result["score"]))
+        if isinstance(result["score"], (int, float)):
+            evaluations.append((result["interactions"], result["score"]))
     return Curve(run.name, scores("selfplay/score"), evaluations)
 
 
@@ -88,6 +93,10 @@ def main(arguments: Sequence[str]) -> int:
     )
     parser.add_argument("--title", default="", help="title of the picture (default: none)")
     options = parser.parse_args(arguments)
-    draw([read_curve(run) for run in options.runs], options.title).savefig(options.save, dpi=150)
+    figure = draw([read_curve(run) for run in options.runs], options.title)
+    try:
+        figure.savefig(options.save, dpi=150)
+    except ValueError as error:  # an unknown kind of file
+        raise UsageError(f"--save {options.save}: {error}") from None
     print(options.save)
     return 0

@@ -9,7 +9,8 @@ import platform
 import shlex
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import closing
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,9 +22,10 @@ from delayzero import __version__
 from delayzero.arguments import UsageError
 from delayzero.files import read_json, read_lines, write_json
 from delayzero.model.build import data_type
+from delayzero.runs.checkpoint import Checkpoints
 from delayzero.runs.paths import RunPaths
 from delayzero.settings import SearchingConfig, TrainConfig
-from delayzero.settings.stored import from_json
+from delayzero.settings.stored import code_named, from_json
 
 PACKAGES = ("numpy", "gymnasium", "jax", "jaxlib", "flax", "optax", "mctx", "ale-py", "minatar")
 FREE_FIELDS = (
@@ -88,6 +90,8 @@ class RunFolder(RunPaths):
             raise UsageError(
                 f"--folder {self.path} is a file, or lies inside one; type the name of a folder"
             ) from None
+        except ValueError as error:  # a NUL in the name
+            raise UsageError(f"--folder {str(self.path)!r}: {error}") from None
         self._lock = self.lock.open("a")
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -96,7 +100,7 @@ class RunFolder(RunPaths):
                 f"another process is training in {self.path}; wait for it to end, or type another "
                 "--folder"
             ) from None
-        if self.settings.exists() and self._has_begun():
+        if self._has_begun():
             self._check_same(config)
         write_json(self.settings, asdict(config))
         start = {
@@ -113,16 +117,30 @@ class RunFolder(RunPaths):
         if self._lock is not None:
             self._lock.close()
 
-    def config(self) -> TrainConfig:
-        """Read the run's configuration.
+    def config(self, *, trusted: Iterable[str] | None = (), with_env: bool = False) -> TrainConfig:
+        """Read the run's configuration: from its file, or from the checkpoint if that is missing.
+
+        Args:
+            trusted: Settings that may name Python code, which reading them or making the
+                environment would run (``callback:...``, ``module:...``); None: any.
+            with_env: Whether the environment will be made.
 
         Raises:
-            UsageError: The folder holds no run, or its settings are damaged or invalid.
+            UsageError: The folder holds no run, its settings are damaged or invalid, or they name
+                code that is not trusted.
         """
-        if not self.settings.exists():
-            raise UsageError(f"{self.path} holds no run; type: delayzero train --help")
         remedy = "restore a copy, or train in another --folder"
-        values = read_json(self.settings, remedy)
+        if self.settings.exists():
+            values = read_json(self.settings, remedy)
+        else:
+            values = self._settings_of_checkpoint(remedy)
+        code = code_named(values, with_env=with_env)
+        if trusted is not None and (unknown := [name for name in code if name not in trusted]):
+            raise UsageError(
+                f"the settings of {self.path} name Python code that would be run: "
+                f"{', '.join(unknown)}; if you trust the folder, type --trust (in Python: "
+                "trust=True)"
+            )
         try:
             return from_json(values)
         except (ValueError, TypeError, UsageError) as error:
@@ -130,6 +148,21 @@ class RunFolder(RunPaths):
                 f"{self.settings}: {error}; if another version of delayzero wrote it, use that "
                 f"version (its commit is in {self.starts}), {remedy}"
             ) from None
+
+    def _settings_of_checkpoint(self, remedy: str) -> dict[str, Any]:
+        """Read the settings that the newest checkpoint holds."""
+        if not self._has_begun():
+            raise UsageError(f"{self.path} holds no run; type: delayzero train --help")
+        values: Any = None
+        if self.checkpoints.exists():
+            with closing(Checkpoints(self.checkpoints, read_only=True)) as checkpoints:
+                if checkpoints.latest() is not None:
+                    values = checkpoints.progress().get("config")
+        if not isinstance(values, dict):
+            raise UsageError(
+                f"{self.settings} is missing, and no checkpoint has the run's settings; {remedy}"
+            )
+        return values
 
     def save_spaces(self, values: dict[str, Any]) -> None:
         """Store the spaces of the run's environment.
@@ -155,7 +188,8 @@ class RunFolder(RunPaths):
         return self.result.exists() or any(path.name.isdigit() for path in entries)
 
     def _check_same(self, config: TrainConfig) -> None:
-        changes = changed_settings(self.config(), config)
+        typed = [str(value) for value in asdict(config).values() if isinstance(value, str)]
+        changes = changed_settings(self.config(trusted=typed), config)
         if changes:
             raise UsageError(
                 f"{self.path} holds a run with different settings: {', '.join(changes)}; use the "

@@ -20,16 +20,23 @@ ATTEMPTS = 3
 """To read a checkpoint: one that vanished meanwhile gave way to a newer one."""
 
 
-def load_weights(run: Path) -> tuple[System, Any]:
+def load_weights(run: Path, *, trust: bool = False, with_env: bool = True) -> tuple[System, Any]:
     """Return the system of a run, and the newest weights that its checkpoint has.
 
     The run may be training: nothing in its folder is changed.
+
+    Args:
+        run: The folder of the run.
+        trust: Whether code that its settings name may be run: see
+            :meth:`~delayzero.runs.run_folder.RunFolder.config`.
+        with_env: Whether the caller will make the environment.
 
     Raises:
         UsageError: There is no such run, it has no checkpoint yet, or that cannot be read.
     """
     folder = RunFolder(run)
-    config = folder.config()
+    with_env = with_env or folder.load_spaces() is None
+    config = folder.config(trusted=None if trust else (), with_env=with_env)
     system = build_system(config, _spaces(folder, config))
     example = jax.eval_shape(system.first_state, jax.random.key(0))
     return system, _newest(folder, example).variables

@@ -20,7 +20,8 @@ from delayzero.bounds import (
     check_choice,
     check_numbers,
 )
-from delayzero.delays import Rule, parse
+from delayzero.delays import Rule
+from delayzero.delays.channel import resolve_law
 from delayzero.delays.execution import Reveal, check_choices
 from delayzero.files import file_name
 from delayzero.settings.delays import DelaySettings, FirstQueue
@@ -135,7 +136,7 @@ class TrainConfig:
         if self.delays is not None:
             words += _delay_words(self.delays)
         name = file_name(*words)
-        label = f"-{self.label}" if self.label else ""
+        label = f"-{file_name(self.label)}" if self.label else ""
         return self.folder or f"runs/{name}-seed{self.seed}{label}"
 
 
@@ -175,10 +176,10 @@ class DelayedConfig(TrainConfig):
             ("first_queue", FirstQueue),
         ):
             check_choice(name, getattr(self, name), choices)
-        law = parse(self.delay)  # raises DelayError, which says what to type
+        law, _ = resolve_law(self.delay, None)  # raises DelayError, which says what to type
         check_choices(law, self.rule, self.reveal, "plain")
         if self.observation_delay is not None:
-            parse(self.observation_delay)
+            resolve_law(self.observation_delay, None)
 
     @property
     def delays(self) -> DelaySettings:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import types
 import typing
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from typing import Any, TypeVar
 
 from delayzero.arguments import UsageError
 from delayzero.settings.agents import AGENTS, agent_kind
+from delayzero.settings.keywords import check_type
 from delayzero.settings.run import TrainConfig
 from delayzero.words import meant
 
@@ -30,11 +30,27 @@ def from_json(values: Mapping[str, Any]) -> TrainConfig:
     return from_dict(kind, {k: v for k, v in former.items() if k in own or k not in others})
 
 
+def code_named(values: Mapping[str, Any], *, with_env: bool) -> list[str]:
+    """Return what in stored settings names Python code, which using them would run.
+
+    Args:
+        values: Settings, as a run folder keeps them.
+        with_env: Whether the environment will be made.
+    """
+    laws = [str(values.get(name) or "") for name in ("delay", "observation_delay")]
+    named = [law for law in laws if "callback:" in law]
+    env = str(values.get("env", ""))
+    if with_env and ":" in env and env.partition(":")[0].lower() not in ("atari", "minatar"):
+        named.append(env)
+    return named
+
+
 def from_dict(kind: type[Config], values: Mapping[str, Any], path: str = "") -> Config:
     """Return a dataclass from its ``dataclasses.asdict``.
 
     Raises:
-        UsageError: A key is unknown; the message suggests the nearest name.
+        UsageError: A key is unknown, in which case the message suggests the nearest name, or a
+            value is of the wrong type.
     """
     hints = typing.get_type_hints(kind)
     names = {f.name for f in fields(kind)}  # type: ignore[arg-type]
@@ -43,12 +59,14 @@ def from_dict(kind: type[Config], values: Mapping[str, Any], path: str = "") -> 
             guess = meant(key, names)
             hint = f"; did you mean '{path}{guess}'?" if guess else ""
             raise UsageError(f"unknown setting '{path}{key}'{hint}")
-    nested = {
-        key: from_dict(hints[key], value, f"{path}{key}.")
-        if isinstance(value, Mapping) and not isinstance(hints[key], types.UnionType)
-        else value
-        for key, value in values.items()
-    }
+    nested = {}
+    for key, value in values.items():
+        if not is_dataclass(hints[key]):
+            nested[key] = check_type(path + key, value, hints[key])
+        elif isinstance(value, Mapping):
+            nested[key] = from_dict(hints[key], value, f"{path}{key}.")
+        else:
+            raise UsageError(f"'{path}{key}' is {value!r}; it should be a group of settings")
     return kind(**nested)
 
 

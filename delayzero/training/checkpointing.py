@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
+from delayzero.arguments import UsageError
 from delayzero.playing import Ending
 from delayzero.playing.environments import Environments
 from delayzero.progress import progress
 from delayzero.replay import FrameWriter, arrays_of, cut_off, release, with_arrays
 from delayzero.runs.checkpoint import BrokenCheckpointError, Checkpoints, examples_of
-from delayzero.runs.run_folder import RunFolder
+from delayzero.runs.run_folder import RunFolder, changed_settings
+from delayzero.settings import TrainConfig
+from delayzero.settings.stored import code_named, from_json
 from delayzero.training.collector import Collector
 from delayzero.training.learning import Learning
 from delayzero.training.reporting import Reporter, say
 
-SCHEMA = 2
-"""The number of this form of checkpoints; 1 had no such number."""
+SCHEMA = 3
+"""The number of this form of checkpoints; the first had no such number."""
 
 
 class RunCheckpoints:
@@ -29,6 +33,7 @@ class RunCheckpoints:
 
     def __init__(
         self,
+        config: TrainConfig,
         folder: RunFolder,
         checkpoints: Checkpoints,
         env: Environments,
@@ -36,7 +41,8 @@ class RunCheckpoints:
         learning: Learning,
         reporter: Reporter,
     ) -> None:
-        self._folder, self._checkpoints, self._env = folder, checkpoints, env
+        self._config, self._folder = config, folder
+        self._checkpoints, self._env = checkpoints, env
         self._collector, self._learning, self._reporter = collector, learning, reporter
 
     def latest(self) -> int | None:
@@ -57,6 +63,7 @@ class RunCheckpoints:
         }
         numbers = {
             "schema": SCHEMA,
+            "config": asdict(self._config),
             "environments": environments,
             "frames": "rebuilt" if rebuilt else "stored",
             "rounds": rounds,
@@ -66,6 +73,7 @@ class RunCheckpoints:
             "compile_seconds": reporter.watch.compile_seconds,
             "times": reporter.spent(),
             "metrics_bytes": reporter.log.position(),
+            "evaluations": reporter.log.evaluations,
             "alarms": reporter.alarms.counts,
         }
         self._checkpoints.save(rounds, parts, numbers)
@@ -83,6 +91,7 @@ class RunCheckpoints:
                 f"this one cannot resume (its commit is in {self._folder.starts}); finish the run "
                 "with that version, or train in another --folder"
             )
+        self._check_settings(numbers["config"])
         stored = numbers["frames"] == "stored"
         learning, empty = self._learning, self._learning.replay
         actions = np.zeros((numbers["environments"]["steps"], empty.num_envs), np.int32)
@@ -100,7 +109,11 @@ class RunCheckpoints:
         self._collector.restore(parts["collector"])
         reporter = self._reporter
         reporter.recent = [Ending(*episode) for episode in numbers["recent"]]
-        reporter.log.rewind(numbers["metrics_bytes"])
+        if not reporter.log.restore(numbers["metrics_bytes"], numbers["evaluations"]):
+            say(
+                f"warning: {self._folder.metrics} is missing or was cut off; of its lines so far, "
+                f"the {len(numbers['evaluations'])} of evaluations are restored, the others lost"
+            )
         reporter.alarms.counts = dict(numbers["alarms"])
         times = numbers["times"]
         learning.times |= {name: times.get(name, 0.0) for name in learning.times}
@@ -108,6 +121,21 @@ class RunCheckpoints:
         reporter.watch.restore(numbers["seconds"], numbers["compile_seconds"], times)
         say(f"resumed at {self._collector.interactions} interactions, {learning.updates} updates")
         return int(numbers["rounds"])
+
+    def _check_settings(self, values: dict[str, Any]) -> None:
+        """Check that the checkpoint is of a run with these settings.
+
+        Raises:
+            UsageError: It is not.
+        """
+        typed = asdict(self._config).values()
+        code = [name for name in code_named(values, with_env=True) if name not in typed]
+        changes = code or changed_settings(self._folder.as_begun(from_json(values)), self._config)
+        if changes:
+            raise UsageError(
+                f"the checkpoint in {self._folder.path} is of a run with different settings: "
+                f"{', '.join(changes)}; use the run's settings, or type another --folder"
+            )
 
     def _restore_environments(
         self, actions: Any, numbers: dict[str, Any], frames_stored: bool

@@ -17,7 +17,14 @@ from delayzero.runs.run_folder import RunFolder, versions
 from delayzero.settings import SearchingConfig
 from delayzero.training.learning import Learning
 from delayzero.training.memory import peak_gigabytes
-from delayzero.training.reporting import Callbacks, Evaluation, Reporter, say, score_text
+from delayzero.training.reporting import (
+    Callbacks,
+    Evaluation,
+    Reporter,
+    episodes_text,
+    say,
+    score_text,
+)
 
 
 class Evaluations:
@@ -57,7 +64,7 @@ class Evaluations:
         self._reporter.write_evaluation(interactions, values)
         say(
             f"{interactions} interactions, {learning.updates} updates: score "
-            f"{score_text(scores)} ({watch.elapsed():.0f} s)"
+            f"{score_text(scores)} over {episodes_text(scores)} ({watch.elapsed():.0f} s)"
         )
         self._call_back(interactions, scores, final=False)
 
@@ -98,7 +105,7 @@ class Evaluations:
                 "versions": versions(),
             },
         )
-        say(f"score {score_text(scores)} over {config.final_episodes} episodes")
+        say(f"score {score_text(scores)} over {episodes_text(scores)}")
         say(f"{_times(trained, watch.compile_seconds, evaluated, spent)}; {self._folder.result}")
         self._call_back(interactions, scores, final=True)
 

@@ -16,7 +16,7 @@ from delayzero.files import plain
 from delayzero.learning.learner import NEVER, LearnerState
 from delayzero.playing.streams import STREAM_HEALTH, STREAM_LEARNING, STREAM_SWEEPS, run_key
 from delayzero.playing.system import System
-from delayzero.replay import Replay, Sample, episode_starts, stacked_frames
+from delayzero.replay import Replay, Sample, episode_starts, stacked_frames, window_slots
 from delayzero.runs.checkpoint import Checkpoints
 from delayzero.training.programs import Programs
 
@@ -148,16 +148,23 @@ class Learning:
         np.savez_compressed(place, **arrays)
         newest = self._checkpoints.latest()
         last = "there is no checkpoint yet" if newest is None else f"checkpoint {newest} is intact"
-        finite = np.isfinite(self._sampled_frames(sample)).all()
-        cause = "the loss or its gradient is" if finite else "observations of the environment are"
-        remedy = (
-            f"try a smaller {self._system.learner.rate_setting} in another --folder"
-            if finite
-            else f"fix {self._system.config.env}, or wrap it so that its observations are finite"
-        )
+        cause = "the loss or its gradient is"
+        remedy = f"try a smaller {self._system.learner.rate_setting} in another --folder"
+        for what, values in (
+            ("rewards", self._sampled_rewards(sample)),
+            ("observations", self._sampled_frames(sample)),
+        ):
+            if not np.isfinite(values).all():
+                cause = f"{what} of the environment are"
+                remedy = f"fix {self._system.config.env}, or wrap it so that its {what} are finite"
         raise DivergedError(
             f"update {update}: {cause} not finite; its batch is in {place}, {last}; {remedy}"
         )
+
+    def _sampled_rewards(self, sample: Sample) -> Any:
+        """Return the rewards of the sampled windows, ``[B, W]``."""
+        slots, envs = window_slots(self.replay, sample, self._system.learner.window)
+        return np.asarray(self.replay.transitions.reward[slots, envs])
 
     def _sampled_frames(self, sample: Sample) -> Any:
         """Return all frames of the sampled windows, ``[B, F, ...]``."""

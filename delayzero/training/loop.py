@@ -123,7 +123,7 @@ class Trainer:
         watch = Stopwatch(programs.compile_seconds)
         self.reporter = Reporter(folder, self.learning, watch, Alarms(system.spaces.actions.count))
         self.checkpoints = RunCheckpoints(
-            folder, checkpoints, env, self.collector, self.learning, self.reporter
+            system.config, folder, checkpoints, env, self.collector, self.learning, self.reporter
         )
         self.evaluations = Evaluations(
             system, folder, self.learning, self.reporter, self._callbacks

@@ -11,13 +11,21 @@ from typing import Any
 from delayzero.extras import require
 from delayzero.files import plain
 
+SCORE = "evaluation/score"
+"""What lines of evaluations have, and no others."""
+
 
 class MetricsLog:
-    """Writes metrics to ``metrics.jsonl`` and to TensorBoard's event files."""
+    """Writes metrics to ``metrics.jsonl`` and to TensorBoard's event files.
+
+    Attributes:
+        evaluations: The lines of evaluations so far, to be saved: they can be restored.
+    """
 
     def __init__(self, lines: Path, events: Path) -> None:
         """Open the file of lines, to append to it, and the folder of events."""
         self._path = lines
+        self.evaluations: list[dict[str, Any]] = []
         self._lines = lines.open("a")
         writer = require("tensorboard.summary.writer.event_file_writer", "train")
         self._proto = require("tensorboard.compat.proto.event_pb2", "train")
@@ -33,7 +41,10 @@ class MetricsLog:
                 step.
         """
         line = {name: plain(value) for name, value in values.items()}
-        self._lines.write(json.dumps({"interactions": step, **line}) + "\n")
+        whole = {"interactions": step, **line}
+        if SCORE in line:
+            self.evaluations.append(whole)
+        self._lines.write(json.dumps(whole) + "\n")
         self._lines.flush()
         numbers: dict[str, float] = {}
         for name, value in line.items():
@@ -49,13 +60,34 @@ class MetricsLog:
         self._events.add_event(event)
 
     def position(self) -> int:
-        """Return the number of bytes written so far."""
+        """Return the number of bytes written so far, all of which are on the disk."""
         self._lines.flush()
+        os.fsync(self._lines.fileno())
         return self._path.stat().st_size  # tell() ignores a rewind
 
     def rewind(self, position: int) -> None:
         """Delete the lines after a position: a resumed run writes them again."""
         os.truncate(self._path, min(position, self._path.stat().st_size))
+
+    def restore(self, position: int, evaluations: list[dict[str, Any]]) -> bool:
+        """Continue from a position.
+
+        Args:
+            position: Of a checkpoint.
+            evaluations: The lines of evaluations that it knows.
+
+        Returns:
+            False if lines before the position are lost; then those of evaluations are written
+            anew.
+        """
+        self.evaluations = list(evaluations)
+        if self._path.stat().st_size >= position:
+            self.rewind(position)
+            return True
+        self.rewind(0)
+        self._lines.writelines(json.dumps(line) + "\n" for line in evaluations)
+        self._lines.flush()
+        return False
 
     def close(self) -> None:
         """Flush and close both files."""

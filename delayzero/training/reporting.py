@@ -70,6 +70,14 @@ def score_text(summary: Mapping[str, Any]) -> str:
     return f"{summary['score']:.1f}" + ("" if spread is None else f" ± {spread:.1f}")
 
 
+def episodes_text(summary: Mapping[str, Any]) -> str:
+    """Return the number of episodes, and how many are distinct if that is fewer."""
+    count, distinct = summary["episodes"], summary["distinct"]
+    return f"{count} episodes" + (
+        "" if distinct == count else f", only {distinct} of them distinct"
+    )
+
+
 class Stopwatch:
     """Where the time of a run goes, over all its starts.
 

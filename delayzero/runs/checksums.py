@@ -1,0 +1,98 @@
+"""Checksums of checkpoints: what was written is what is read, or it is refused.
+
+``checksums.json`` beside the checkpoints has a digest of every file of each complete one. It is
+written after a checkpoint and all its files have reached the disk. So a checkpoint without
+checksums was never finished, unless the folder has no such file at all: then an older version of
+delayzero wrote it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from delayzero.files import fsync_folder, read_json, write_json
+
+NAME = "checksums.json"
+Sums = dict[str, str]
+"""The digest of each file of a checkpoint, by its path inside it."""
+
+
+class Checksums:
+    """The checksums of the checkpoints in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._path = folder / NAME
+
+    @property
+    def kept(self) -> bool:
+        """Whether checksums are kept here; folders of older versions have none."""
+        return self._path.exists()
+
+    def begin(self) -> None:
+        """Keep checksums from now on."""
+        if not self.kept:
+            write_json(self._path, {})
+            fsync_folder(self._folder)
+
+    def complete(self) -> list[int]:
+        """Return the numbers of the complete checkpoints, in order.
+
+        Raises:
+            UsageError: The file of checksums is damaged.
+        """
+        steps = (int(step) for step in self._read() if step.isdigit())
+        return sorted(step for step in steps if (self._folder / str(step)).is_dir())
+
+    def seal(self, step: int) -> None:
+        """Bring a checkpoint to the disk, and keep its checksums: it is complete from now on."""
+        folder = self._folder / str(step)
+        sums = {name: _digest(folder / name, sync=True) for name in _files(folder)}
+        for path in (*(path for path in folder.rglob("*") if path.is_dir()), folder, self._folder):
+            fsync_folder(path)
+        older = self._read().items()
+        kept = {k: v for k, v in older if int(k) < step and (self._folder / k).is_dir()}
+        write_json(self._path, {**kept, str(step): sums})
+        fsync_folder(self._folder)
+
+    def damaged(self, step: int, parts: Iterable[str] | None = None) -> str | None:
+        """Return the first file of a checkpoint that is missing or has changed; None if none has.
+
+        Args:
+            step: Which checkpoint.
+            parts: The parts to check, and what belongs to none; everything by default.
+        """
+        folder, wanted = self._folder / str(step), None if parts is None else set(parts)
+        for name, digest in sorted(self._read()[str(step)].items()):
+            part, slash, _ = name.partition("/")
+            if wanted is not None and slash and part not in wanted:
+                continue
+            try:
+                if _digest(folder / name) != digest:
+                    return name
+            except OSError:
+                return name
+        return None
+
+    def _read(self) -> dict[str, Sums]:
+        return read_json(self._path, "restore a copy, or train in another --folder")
+
+
+def _files(folder: Path) -> list[str]:
+    return sorted(
+        path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()
+    )
+
+
+def _digest(path: Path, *, sync: bool = False) -> str:
+    """Return the digest of a file, and bring it to the disk if asked."""
+    digest = hashlib.blake2b(digest_size=16)
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+        if sync:
+            os.fsync(file.fileno())
+    return digest.hexdigest()
