@@ -10,13 +10,16 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+MOST_ACTIONS = 2**15 - 1
+"""The replay keeps pending actions in 16 bits."""
+
 
 @dataclass(frozen=True)
 class ActionSpec:
     """Discrete actions ``0 .. count - 1``.
 
-    Whatever holds actions takes their shape and data type from here, so that vectors of real
-    numbers can join later.
+    Models, replay, queues and agents are built for a spec. Its shape and data type are where
+    vectors of real numbers will come in; replay and search take discrete actions only.
     """
 
     count: int
@@ -27,8 +30,10 @@ class ActionSpec:
 
     def __post_init__(self) -> None:
         """Validate the fields."""
-        if self.count < 1:
-            raise ValueError(f"the number of actions is at least 1, not {self.count}")
+        if not 1 <= self.count <= MOST_ACTIONS:
+            raise ValueError(
+                f"the number of actions is at least 1 and at most {MOST_ACTIONS}, not {self.count}"
+            )
 
 
 class Queue(NamedTuple):

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-import io
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
+
 from delayzero.arguments import UsageError
-from delayzero.envs.make import MakeEnv, id_of_function
+from delayzero.delays import DelayError
+from delayzero.envs.make import MakeEnv, id_of_function, names_one_function
 from delayzero.extras import require_training
 from delayzero.files import read_json
+from delayzero.progress import say, silence
 from delayzero.settings import TrainConfig
 from delayzero.settings.keywords import configure
 
@@ -24,7 +27,7 @@ from delayzero.runs.curves import Curve, read_curve  # noqa: E402
 from delayzero.runs.run_folder import RunFolder  # noqa: E402
 from delayzero.runs.weights import load_weights  # noqa: E402
 from delayzero.training.loop import train as run_training  # noqa: E402
-from delayzero.training.reporting import Callbacks, Evaluation, Round, say  # noqa: E402
+from delayzero.training.reporting import Callbacks, Evaluation, Round  # noqa: E402
 
 __all__ = ["Evaluation", "Policy", "PolicyState", "Round", "Run", "UsageError", "load", "train"]
 
@@ -91,12 +94,25 @@ def train(
         >>> run.result["score"]  # doctest: +SKIP
         500.0
     """
-    if env is not None:
-        settings["env"] = id_of_function(env) if callable(env) else env
-    config = configure(presets, settings)
+    if callable(env):
+        if not names_one_function(env) and "folder" not in settings:
+            raise UsageError(
+                f"env is {env!r}, which has no name of its own; give folder=, so that no other "
+                "run is taken for this one"
+            )
+        settings["env"] = id_of_function(env)
+    elif env is not None:
+        settings["env"] = env
+    try:
+        config = configure(presets, settings)
+    except DelayError as error:
+        raise UsageError(str(error)) from error
     command = ["python", "-c", f"delayzero.train({_call(presets, settings)})"]
-    with contextlib.redirect_stderr(io.StringIO()) if quiet else contextlib.nullcontext():
-        outcome = run_training(config, command, Callbacks(on_round, on_evaluation))
+    try:
+        with silence() if quiet else contextlib.nullcontext():
+            outcome = run_training(config, command, Callbacks(on_round, on_evaluation))
+    except gym.error.Error as error:  # the environment is unknown or cannot be learned in
+        raise UsageError(str(error)) from error
     return Run(outcome.folder, outcome.finished)
 
 

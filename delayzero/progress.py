@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from types import ModuleType
 from typing import Any, Protocol, TextIO
 
@@ -23,6 +24,25 @@ class Advance(Protocol):
 
 SECONDS_BETWEEN_LINES = 5.0
 WIDEST_BAR = 40
+
+
+_quiet: ContextVar[bool] = ContextVar("quiet", default=False)
+
+
+@contextmanager
+def silence() -> Iterator[None]:
+    """Print nothing, in this thread, for a while."""
+    token = _quiet.set(True)
+    try:
+        yield
+    finally:
+        _quiet.reset(token)
+
+
+def say(text: str) -> None:
+    """Print a message for the user on standard error."""
+    if not _quiet.get():
+        print(text, file=sys.stderr, flush=True)
 
 
 @contextmanager
@@ -48,6 +68,9 @@ def progress(
     Yields:
         The function that reports progress, see :class:`Advance`.
     """
+    if _quiet.get():
+        yield lambda units, note="": None
+        return
     to = sys.stderr if to is None else to
     rich = _rich() if to.isatty() else None
     if rich is None:

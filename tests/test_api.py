@@ -1,5 +1,6 @@
 """The way in from Python: what users call, and what it says when they call it wrong."""
 
+import functools
 import json
 import shlex
 import shutil
@@ -12,14 +13,18 @@ import pytest
 from gymnasium import spaces
 
 import delayzero
-from delayzero.api import UsageError
+from delayzero.actions import ActionSpec
+from delayzero.api import Policy, UsageError
 from delayzero.delays import DelayedExecution
 from delayzero.envs import make
 from delayzero.evaluation.episodes import Evaluator
+from delayzero.playing.environments import make_env
 from delayzero.playing.streams import STREAM_EVALUATION_ENVS, run_seed
+from delayzero.playing.system import build_system
 from delayzero.runs.weights import load_weights
 from delayzero.settings import compose
 from delayzero.settings.keywords import configure
+from delayzero.spaces import Spaces
 
 from .training.small import TINY
 
@@ -244,6 +249,65 @@ def test_keywords_are_the_settings_of_the_command_line(tmp_path):
 def test_loading_what_is_no_run(tmp_path):
     with pytest.raises(UsageError, match="holds no run"):
         delayzero.load(tmp_path)
+
+
+def test_functions_without_a_name_of_their_own_need_a_folder():
+    for env in (lambda: Cart(), functools.partial(Cart), Cart().reset):
+        with pytest.raises(UsageError, match="has no name of its own; give folder="):
+            delayzero.train("cartpole", env=env)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [({"env": "CartPol-v1"}, "did you mean 'CartPole-v1'"), ({"delay": "wolk:3"}, "'walk'")],
+)
+def test_wrong_environments_and_laws_are_usage_errors_too(settings, message):
+    with pytest.raises(UsageError, match=message):
+        delayzero.train("cartpole", **settings)
+
+
+def test_evaluations_of_a_functions_environment_are_cut_off_as_training_is():
+    class Endless(Cart):
+        def step(self, action):
+            observation, reward, *_ = super().step(action)
+            return observation, reward, False, False, {}
+
+    config = configure(["cartpole"], {"env": make.id_of_function(Endless), "max_steps": 5})
+    env = make_env(config, 1, training=False, max_steps=None)
+    env.reset(seed=0)
+    ends = [bool(env.step(np.zeros(1, int))[3][0]) for _ in range(5)]
+    assert ends == [False] * 4 + [True]
+
+
+def test_a_random_policy_plays_other_actions_in_other_episodes():
+    config = configure(["cartpole"], {"agent": "random", "delay": "walk:3"})
+    spaces = Spaces((2,), np.dtype(np.float32), ActionSpec(3))
+    policy = Policy(build_system(config, spaces), None)
+    episodes = []
+    for _ in range(2):
+        state, actions = policy.reset(np.zeros(2)), []
+        for _ in range(20):
+            action, state = policy.act(np.zeros(2), state)
+            actions.append(action)
+        episodes.append(actions)
+    assert episodes[0] != episodes[1]
+    assert len(set(episodes[0])) == 3
+
+
+def test_policies_that_cannot_be():
+    late = {"stack": 2, "observation_delay": "walk:2", "random_interactions": 600}
+    config = configure(["cartpole"], late)
+    spaces = Spaces((2,), np.dtype(np.float32), ActionSpec(3))
+    with pytest.raises(UsageError, match="stacks 2 frames of late observations"):
+        Policy(build_system(config, spaces), None)
+    config = configure(["cartpole"], {"agent": "augmented", "delay": "walk:3"})
+    policy = Policy(build_system(config, spaces), None)
+    with pytest.raises(UsageError, match="trained for at most 3 pending actions, not 4"):
+        policy.reset(np.zeros(2), length=4)
+    config = configure(["atari"], {"agent": "delayed-q", "delay": "walk:3"})
+    spaces = Spaces((96, 96, 3), np.dtype(np.uint8), ActionSpec(3))
+    with pytest.raises(UsageError, match="looks ahead with the emulator"):
+        Policy(build_system(config, spaces), None)
 
 
 def test_importing_delayzero_imports_no_jax():

@@ -59,6 +59,14 @@ class Agent(Protocol):
         """The width of the queues that its networks see; None if they see none."""
 
     @property
+    def longest_queue(self) -> int | None:
+        """The most pending actions that it can act on; None: any number."""
+
+    @property
+    def foresees(self) -> bool:
+        """Whether the environment must tell it what the pending actions lead to."""
+
+    @property
     def takes_late_observations(self) -> bool:
         """Whether it can act on observations that arrive late."""
 

@@ -67,7 +67,12 @@ def _planning(
     # Rows hold observations that are not late. A model that sees the queue would act on longer
     # queues than any it has learned from.
     agent = PlanningAgent(
-        planner, looks_ahead, width, logs=logs, takes_late_observations=not sees_queue
+        planner,
+        looks_ahead,
+        queue_width=width,
+        longest_queue=config.max_delay if sees_queue else None,
+        logs=logs,
+        takes_late_observations=not sees_queue,
     )
     return Built(agent, learner)
 

@@ -38,6 +38,7 @@ class DelayedQAgent:
     needs_delay: bool = True
     looks_ahead: bool = True
     queue_width: int | None = None
+    longest_queue: int | None = None
 
     @property
     def actions(self) -> ActionSpec:
@@ -45,9 +46,14 @@ class DelayedQAgent:
         return self.model.actions
 
     @property
+    def foresees(self) -> bool:
+        """Whether the environment must tell it what the pending actions lead to: in Atari."""
+        return isinstance(self.model, AtariQModel)
+
+    @property
     def takes_late_observations(self) -> bool:
         """Whether it can act on late observations: the emulator looks ahead from now alone."""
-        return not isinstance(self.model, AtariQModel)
+        return not self.foresees
 
     def init_state(self, num_envs: int) -> State:
         """Return nothing: the observation and the queue say all."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -28,6 +28,7 @@ class PlanningAgent:
         planner: The model and its search.
         looks_ahead: Whether to search from the state that the decision will meet.
         queue_width: The width of the queues that the model itself sees, if it sees any.
+        longest_queue: The most pending actions that it can act on; None: any number.
         logs: Which actions its replay holds.
         takes_late_observations: Whether it can act on late observations.
     """
@@ -35,8 +36,10 @@ class PlanningAgent:
     planner: Planner
     looks_ahead: bool = False
     queue_width: int | None = None
+    longest_queue: int | None = None
     logs: Logs = "executed"
     takes_late_observations: bool = True
+    foresees: ClassVar[bool] = False
 
     @property
     def actions(self) -> ActionSpec:

@@ -21,6 +21,8 @@ class RandomAgent:
     needs_delay: bool = False
     looks_ahead: bool = False
     queue_width: int | None = None
+    longest_queue: int | None = None
+    foresees: bool = False
     takes_late_observations: bool = True
 
     def init_state(self, num_envs: int) -> State:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import os
 import sys
-from collections.abc import Callable, Iterator
+import types
+from collections.abc import Callable
 from functools import partial
-from types import ModuleType
 from typing import Any
 
 import gymnasium as gym
@@ -79,15 +78,28 @@ def make_vector(
 
 
 def id_of_function(make: MakeEnv) -> str:
-    """Register a function that makes an environment in this process; return its id.
+    """Return an id that stands for a function that makes an environment, in this process.
 
-    The id is ``module:function``. Other processes can import the function by it, unless it is
-    defined in a script, a notebook or another function.
+    It is ``module:function``, so that other processes can import the function by it, unless it is
+    defined in a script, in a notebook or inside another function.
     """
     name = getattr(make, "__qualname__", type(make).__qualname__)
     env_id = f"{getattr(make, '__module__', type(make).__module__)}:{name}"
     _functions[env_id] = make
     return env_id
+
+
+def is_function_id(env_id: str) -> bool:
+    """Return whether an id stands for a function that this process was given."""
+    return env_id in _functions
+
+
+def names_one_function(make: MakeEnv) -> bool:
+    """Return whether the id of a function stands for no other.
+
+    Partial functions, lambdas, methods and callable objects share an id with others.
+    """
+    return isinstance(make, (types.FunctionType, type)) and "<" not in make.__qualname__
 
 
 def check_supported(env: VectorEnv[Any, Any, Any]) -> None:
@@ -161,31 +173,22 @@ def _function_in_module(env_id: str) -> MakeEnv | None:
     return function if callable(function) else None
 
 
-def _imported(name: str, env_id: str) -> ModuleType:
-    """Import a module, also from the current folder; errors inside it are raised unchanged."""
-    with _current_folder_on_path():
-        try:
-            return importlib.import_module(name)
-        except ModuleNotFoundError as error:
-            missing = error.name or ""
-            if name == missing or name.startswith(f"{missing}."):
-                raise _unknown(env_id) from None
-            raise  # the module exists, and something that it imports does not
-        except (ValueError, TypeError):  # an empty name, or one that begins with a dot
-            raise _unknown(env_id) from None
+def _imported(name: str, env_id: str) -> types.ModuleType:
+    """Import a module, also from the current folder; errors inside it are raised unchanged.
 
-
-@contextlib.contextmanager
-def _current_folder_on_path() -> Iterator[None]:
-    folder = os.getcwd()
-    if folder in sys.path:
-        yield
-        return
-    sys.path.insert(0, folder)
+    The current folder stays on the path: what the module registers may be imported later.
+    """
+    if not name or name.startswith("."):
+        raise _unknown(env_id)
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
     try:
-        yield
-    finally:
-        sys.path.remove(folder)
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        missing = error.name or ""
+        if name == missing or name.startswith(f"{missing}."):
+            raise _unknown(env_id) from None
+        raise  # the module exists, and something that it imports does not
 
 
 def _from_function(

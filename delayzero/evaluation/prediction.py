@@ -19,11 +19,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from delayzero.envs.make import make_vector
 from delayzero.learning.loss import cosine
 from delayzero.model import WorldModel, flat_latents
 from delayzero.model.parts import Prediction
-from delayzero.playing.environments import delayed
+from delayzero.playing.environments import delayed, make_env
 from delayzero.playing.streams import STREAM_EVALUATION, STREAM_PREDICTION_ENVS, run_key, run_seed
 from delayzero.playing.system import System
 from delayzero.replay import (
@@ -157,7 +156,7 @@ def measure_foresight(system: System, variables: Any, seed: int) -> Curves:
     config = system.searching
     horizon = horizon_of(system)
     rows = config.prediction_rows + horizon
-    world = delayed(make_vector(config.env, ENVS, training=False), config.delays)
+    world = delayed(make_env(config, ENVS, training=False, max_steps=None), config.delays)
     player = system.player(world, run_key(seed, STREAM_EVALUATION), explore=False)
     player.begin(run_seed(seed, STREAM_PREDICTION_ENVS))
     replay = system.empty_replay(rows=rows, num_envs=ENVS)

@@ -84,6 +84,7 @@ class Audit:
         *,
         rule: Rule = "latest-generated",
         reveal: Reveal = "before",
+        oldest: int = 0,
     ) -> None:
         """Begin, with no episode known.
 
@@ -92,8 +93,9 @@ class Audit:
             logs: Which actions the replay is to hold.
             rule: Which of the decisions that have arrived runs.
             reveal: When the agent learns the delay of a decision.
+            oldest: The greatest age of an observation that the agent acts on.
         """
-        self._logs, self._rule, self._reveal = logs, rule, reveal
+        self._logs, self._rule, self._reveal, self._oldest = logs, rule, reveal, oldest
         self._episodes: list[_Episode | None] = [None] * num_envs
 
     def forget(self) -> None:
@@ -141,7 +143,8 @@ class Audit:
         time, delay, rule = len(episode.executed), int(step.delay[i]), self._rule
         queue, age = step.queue.row(i), int(step.age[i])
         longest = len(episode.first_queue)
-        _expect(i, time, "the age of the observation", age, min(age, time))
+        right_age = min(max(age, 0), self._oldest, time)
+        _expect(i, time, "the age of the observation", age, right_age)
         pending = []
         if self._reveal == "before":
             pending = [episode.runs_at(time + k, rule, delay).action for k in range(delay)]

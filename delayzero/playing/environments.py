@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from delayzero.delays import DelayedExecutionVector
 from delayzero.envs.atari import Atari
 from delayzero.envs.foresight import ForeseeingAtari
-from delayzero.envs.make import check_supported, make_vector
+from delayzero.envs.make import check_supported, is_function_id, make_vector
 from delayzero.envs.recording import ActionLog
 from delayzero.files import plain
 from delayzero.playing.late import LateObservations
@@ -55,6 +55,8 @@ def make_env(
     config: TrainConfig, count: int, *, training: bool, max_steps: int | None
 ) -> VectorEnv[Any, Any, Any]:
     """Make environments that a run's agent can play: some agents need those that foresee."""
+    if is_function_id(config.env):  # it has no limit that is registered with it
+        max_steps = config.max_steps if max_steps is None else max_steps
     env = make_vector(config.env, count, training=training, max_steps=max_steps)
     if isinstance(env, Atari) and isinstance(config, DelayedQConfig):
         return ForeseeingAtari(env)

@@ -64,7 +64,6 @@ class Player:
         stack: int,
         explore: bool,
         first_queue: FirstQueue = "planned",
-        foresees: bool = False,
     ) -> None:
         """Prepare.
 
@@ -76,7 +75,6 @@ class Player:
             stack: Frames that the agent observes.
             explore: With noise (self-play), or without (evaluation).
             first_queue: What runs until the first decision arrives.
-            foresees: Whether the environments tell it what the pending actions lead to.
         """
         self._agent, self._delayed, self._key, self._spaces = agent, delayed, key, spaces
         self._env, self._late, self._first_queue = delayed.env, delayed.late, first_queue
@@ -85,7 +83,8 @@ class Player:
         self._revealed = execution is not None and execution.reveal == "before"
         self._width = self.max_delay + latest if agent.queue_width is None else agent.queue_width
         self._act = jax.jit(functools.partial(act, agent, explore=explore, latest=latest))
-        self._foresight = foresight_of(self._env) if foresees and self.max_delay else None
+        foresees = agent.foresees and self.max_delay > 0
+        self._foresight = foresight_of(self._env) if foresees else None
         length = self.max_delay if self._foresight is None else 1  # action by action then
         self._plan = jax.jit(
             functools.partial(plan_first_queue, agent, stack=stack, length=length, explore=explore)

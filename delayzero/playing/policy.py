@@ -7,14 +7,13 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from jax import Array
 from numpy.typing import NDArray
 
 from delayzero.actions import Queue, empty_queue
 from delayzero.agents import Carry, act, begin_acting, plan_first_queue
 from delayzero.arguments import UsageError
-from delayzero.model import AtariQModel
 from delayzero.playing.system import System
-from delayzero.settings import agent_kind
 
 
 class PolicyState(NamedTuple):
@@ -28,6 +27,8 @@ class PolicyState(NamedTuple):
     """The actions to execute until the first decision arrives, ``[M]`` or ``[N, M]``."""
     steps: int
     """Decisions so far."""
+    key: Array
+    """Of the episode's randomness."""
 
 
 class Policy:
@@ -53,16 +54,21 @@ class Policy:
         Raises:
             UsageError: The agent cannot decide without the environment.
         """
-        agent = system.agent
-        if isinstance(getattr(agent, "model", None), AtariQModel):
+        agent, config = system.agent, system.config
+        if agent.foresees:
             raise UsageError(
-                "in Atari the agent 'delayed-q' looks ahead with the emulator: it has no policy "
-                "apart from its environment; type: delayzero evaluate RUN"
+                f"in Atari the agent '{config.agent}' looks ahead with the emulator: it has no "
+                "policy apart from its environment; type: delayzero evaluate RUN"
+            )
+        if config.stack > 1 and config.longest_way > config.max_delay:
+            raise UsageError(
+                f"this run stacks {config.stack} frames of late observations, and a policy is not "
+                "told which frames belong together; type: delayzero evaluate RUN"
             )
         self.config, self.spaces, self.max_delay = system.config, system.spaces, system.max_delay
         self.dtype = system.dtype
         self._agent, self._variables = agent, variables
-        self._key = jax.random.key(seed)
+        self._key, self._episodes = jax.random.key(seed), 0
         self._act = jax.jit(functools.partial(act, agent, explore=False))
         self._plan = jax.jit(
             functools.partial(plan_first_queue, agent, stack=system.config.stack, explore=False),
@@ -85,12 +91,15 @@ class Policy:
             raise UsageError(f"length is {length}; it should be at least 0")
         self._check_length(length)
         queue: NDArray[np.int32] = np.zeros((len(frames), 0), np.int32)
+        key = jax.random.fold_in(self._key, self._episodes)
+        self._episodes += 1
         if length:
-            key = jax.random.fold_in(self._key, 0)
-            queue = np.asarray(self._plan(self._variables, frames, key, length=length), np.int32)
+            first_key = jax.random.fold_in(key, 0)
+            planned = self._plan(self._variables, frames, first_key, length=length)
+            queue = np.asarray(planned, np.int32)
         carry = begin_acting(self._agent, len(frames), self.spaces, self.config.stack)
         first = np.ones(len(frames), bool)
-        return PolicyState(carry, first, queue[0] if single else queue, 0)
+        return PolicyState(carry, first, queue[0] if single else queue, 0, key)
 
     def act(
         self,
@@ -124,11 +133,11 @@ class Policy:
                 "reset() begins with another number"
             )
         queue = self._queue(delay, pending, len(frames), single)
-        key = jax.random.fold_in(self._key, state.steps + 1)
+        key = jax.random.fold_in(state.key, state.steps + 1)
         carry, decision = self._act(self._variables, state.carry, frames, state.first, queue, key)
         action = np.asarray(decision.action)
-        following = PolicyState(
-            carry, np.zeros_like(state.first), state.first_queue, state.steps + 1
+        following = state._replace(
+            carry=carry, first=np.zeros_like(state.first), steps=state.steps + 1
         )
         return (int(action[0]) if single else action), following
 
@@ -147,6 +156,14 @@ class Policy:
     def _batch(self, observation: Any) -> tuple[NDArray[Any], bool]:
         """Return observations ``[N, ...]``, and whether it was one alone."""
         array, shape = np.asarray(observation), self.spaces.shape
+        if array.dtype.kind not in "biuf" or not (
+            np.can_cast(array.dtype, self.spaces.dtype, "same_kind")
+            or (array.dtype.kind in "iu" and self.spaces.dtype.kind in "iu")
+        ):
+            raise UsageError(
+                f"the observation has the data type {array.dtype}; this run was trained on "
+                f"{self.spaces.dtype}"
+            )
         if array.shape == shape:
             return array[None].astype(self.spaces.dtype), True
         if array.shape[1:] == shape and array.ndim == len(shape) + 1 and len(array):
@@ -161,7 +178,9 @@ class Policy:
         rows = self._rows(pending, count, single)
         lengths = [len(row) for row in rows]
         if delay is not None:
-            delays = np.broadcast_to(np.asarray(delay), (count,)).tolist()
+            delays = np.asarray(delay).ravel().tolist() * (count if np.ndim(delay) == 0 else 1)
+            if len(delays) != count:
+                raise UsageError(f"delay has {len(delays)} entries for {count} environments")
             late = self.config.longest_way - self.config.max_delay
             for given, wanted in zip(lengths, delays, strict=True):
                 if not wanted <= given <= wanted + late:
@@ -180,12 +199,12 @@ class Policy:
         """Return the pending actions of each environment."""
         if pending is None:
             return [[] for _ in range(count)]
-        rows = [list(pending)] if single else [list(row) for row in pending]
+        rows = [pending] if single else list(pending)
+        rows = [np.asarray(row).tolist() for row in rows]
         if len(rows) != count:
             raise UsageError(f"pending has {len(rows)} queues for {count} environments")
         for action in (action for row in rows for action in row):
-            whole = isinstance(action, (int, np.integer)) and not isinstance(action, bool)
-            if not whole or not 0 <= action < self.spaces.actions.count:
+            if type(action) is not int or not 0 <= action < self.spaces.actions.count:
                 raise UsageError(
                     f"pending holds {action!r}; actions are whole numbers from 0 to "
                     f"{self.spaces.actions.count - 1}"
@@ -194,8 +213,9 @@ class Policy:
 
     def _check_length(self, length: int) -> None:
         """Check that the agent's networks take a queue of a length."""
-        if agent_kind(self.config.agent).sees_queue and length > self.max_delay:
+        longest = self._agent.longest_queue
+        if longest is not None and length > longest:
             raise UsageError(
-                f"the agent '{self.config.agent}' was trained for at most {self.max_delay} pending "
+                f"the agent '{self.config.agent}' was trained for at most {longest} pending "
                 f"actions, not {length}"
             )

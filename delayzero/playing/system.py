@@ -18,13 +18,7 @@ from delayzero.planning import Planner
 from delayzero.playing.environments import Delayed
 from delayzero.playing.player import Player
 from delayzero.replay import Decisions, Replay, Step, Transitions, create, rows_of
-from delayzero.settings import (
-    DelayedQConfig,
-    LearningConfig,
-    SearchingConfig,
-    TrainConfig,
-    agent_kind,
-)
+from delayzero.settings import LearningConfig, SearchingConfig, TrainConfig
 from delayzero.spaces import Spaces
 
 
@@ -71,7 +65,10 @@ class System:
 
         Where decisions are made for later states, the searches while acting are about those.
         """
-        return self.agent.looks_ahead and self.config.longest_way > 0 and self.sweeps
+        config = self.config
+        late = config.longest_way - config.max_delay  # of observations
+        ahead = self.agent.looks_ahead and config.longest_way > 0
+        return self.sweeps and (ahead or late > 0)
 
     @property
     def replay_rows(self) -> int:
@@ -132,12 +129,11 @@ class System:
         Raises:
             UsageError: The delay is longer than the queue that the agent has learned to see.
         """
-        config, longest = self.config, delayed.max_delay
-        if agent_kind(config.agent).sees_queue and longest > config.max_delay:
+        config, longest = self.config, self.agent.longest_queue
+        if longest is not None and delayed.max_delay > longest:
             raise UsageError(
-                f"the agent '{config.agent}' was trained for delays up to {config.max_delay} and "
-                f"sees no longer queue; this law has {longest}: choose one of at most "
-                f"{config.max_delay}"
+                f"the agent '{config.agent}' was trained for delays up to {longest} and sees no "
+                f"longer queue; this law has {delayed.max_delay}: choose one of at most {longest}"
             )
         return Player(
             self.agent,
@@ -147,7 +143,6 @@ class System:
             stack=config.stack,
             explore=explore,
             first_queue="planned" if config.delays is None else config.delays.first_queue,
-            foresees=isinstance(config, DelayedQConfig),
         )
 
 

@@ -27,8 +27,8 @@ class Step(NamedTuple):
     age: NDArray[np.int32]
     """Steps since the observation that the agent acted on; 0 unless observations are delayed."""
     queue: Queue
-    """The actions executed since that observation, then the pending ones, ``[N, W]``; empty where
-    the delay is not revealed."""
+    """The actions executed since that observation, then the pending ones, ``[N, W]``; without the
+    pending ones where the delay is not revealed."""
     delay: NDArray[np.int32]
     """The delay z_t; -1 where it is never revealed."""
     search: SearchResult | None

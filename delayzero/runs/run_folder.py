@@ -28,10 +28,7 @@ from delayzero.settings import SearchingConfig, TrainConfig
 from delayzero.settings.stored import code_named, from_json
 
 PACKAGES = ("numpy", "gymnasium", "jax", "jaxlib", "flax", "optax", "mctx", "ale-py", "minatar")
-FREE_FIELDS = (
-    *("folder", "label", "log_every", "checkpoint_minutes", "memory_gigabytes"),
-    "memory",  # the former name of memory_gigabytes, which older runs have
-)
+FREE_FIELDS = (*("folder", "label", "log_every", "checkpoint_minutes", "memory_gigabytes"),)
 """Settings that may change when a run is resumed: they do not affect what it learns."""
 
 
@@ -66,7 +63,7 @@ class RunFolder(RunPaths):
         """
         if not isinstance(config, SearchingConfig) or config.model.dtype != "auto":
             return config
-        if not (self._has_begun() and self.starts.exists()):
+        if not (self.has_begun() and self.starts.exists()):
             return config
         # The last start counts: earlier ones, on other machines, may have left no checkpoint.
         starts = read_lines(self.starts, "restore a copy")
@@ -100,7 +97,7 @@ class RunFolder(RunPaths):
                 f"another process is training in {self.path}; wait for it to end, or type another "
                 "--folder"
             ) from None
-        if self._has_begun():
+        if self.has_begun():
             self._check_same(config)
         write_json(self.settings, asdict(config))
         start = {
@@ -151,7 +148,7 @@ class RunFolder(RunPaths):
 
     def _settings_of_checkpoint(self, remedy: str) -> dict[str, Any]:
         """Read the settings that the newest checkpoint holds."""
-        if not self._has_begun():
+        if not self.has_begun():
             raise UsageError(f"{self.path} holds no run; type: delayzero train --help")
         values: Any = None
         if self.checkpoints.exists():
@@ -182,7 +179,7 @@ class RunFolder(RunPaths):
             return None
         return read_json(self.spaces, "delete it, and type the same command")
 
-    def _has_begun(self) -> bool:
+    def has_begun(self) -> bool:
         """Whether there is a checkpoint to resume from, or a result."""
         entries = self.checkpoints.glob("*") if self.checkpoints.exists() else ()
         return self.result.exists() or any(path.name.isdigit() for path in entries)

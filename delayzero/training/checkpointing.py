@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import asdict
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 from delayzero.arguments import UsageError
 from delayzero.playing import Ending
 from delayzero.playing.environments import Environments
-from delayzero.progress import progress
+from delayzero.progress import progress, say
 from delayzero.replay import FrameWriter, arrays_of, cut_off, release, with_arrays
 from delayzero.runs.checkpoint import BrokenCheckpointError, Checkpoints, examples_of
 from delayzero.runs.run_folder import RunFolder, changed_settings
@@ -18,10 +19,28 @@ from delayzero.settings import TrainConfig
 from delayzero.settings.stored import code_named, from_json
 from delayzero.training.collector import Collector
 from delayzero.training.learning import Learning
-from delayzero.training.reporting import Reporter, say
+from delayzero.training.reporting import Reporter
 
 SCHEMA = 3
 """The number of this form of checkpoints; the first had no such number."""
+
+
+def check_version(folder: RunFolder) -> None:
+    """Check that this version can resume a run, before anything in its folder changes.
+
+    Raises:
+        BrokenCheckpointError: Another version wrote its checkpoint, or that is damaged.
+    """
+    if not folder.checkpoints.exists():
+        return
+    with closing(Checkpoints(folder.checkpoints, read_only=True)) as checkpoints:
+        if checkpoints.latest() is None or checkpoints.progress().get("schema") == SCHEMA:
+            return
+    raise BrokenCheckpointError(
+        f"{folder.path} was begun by another version of delayzero, whose checkpoints this one "
+        f"cannot resume (its commit is in {folder.starts}); finish the run with that version, or "
+        "train in another --folder"
+    )
 
 
 class RunCheckpoints:
@@ -85,12 +104,6 @@ class RunCheckpoints:
             BrokenCheckpointError: It is damaged, or of another version.
         """
         numbers = self._checkpoints.progress()
-        if numbers.get("schema") != SCHEMA:
-            raise BrokenCheckpointError(
-                f"{self._folder.path} was begun by another version of delayzero, whose checkpoints "
-                f"this one cannot resume (its commit is in {self._folder.starts}); finish the run "
-                "with that version, or train in another --folder"
-            )
         self._check_settings(numbers["config"])
         stored = numbers["frames"] == "stored"
         learning, empty = self._learning, self._learning.replay

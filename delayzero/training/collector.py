@@ -163,7 +163,8 @@ def _audit(system: System) -> Audit:
     count, logs, delays = system.config.envs, system.agent.logs, system.config.delays
     if delays is None:
         return Audit(count, logs)
-    return Audit(count, logs, rule=delays.rule, reveal=delays.reveal)
+    oldest = delays.max_observation_delay
+    return Audit(count, logs, rule=delays.rule, reveal=delays.reveal, oldest=oldest)
 
 
 def _check_rows(audit: Audit, steps: Sequence[Step], replay: Replay) -> None:

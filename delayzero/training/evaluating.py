@@ -12,7 +12,7 @@ from delayzero.evaluation.prediction import foresight_program, measure_foresight
 from delayzero.files import write_json, write_whole
 from delayzero.playing.streams import STREAM_PREDICTION, run_key
 from delayzero.playing.system import System
-from delayzero.progress import progress
+from delayzero.progress import progress, say
 from delayzero.runs.run_folder import RunFolder, versions
 from delayzero.settings import SearchingConfig
 from delayzero.training.learning import Learning
@@ -22,7 +22,6 @@ from delayzero.training.reporting import (
     Evaluation,
     Reporter,
     episodes_text,
-    say,
     score_text,
 )
 

@@ -18,21 +18,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from delayzero.arguments import UsageError
+from delayzero.files import plain
 from delayzero.playing import Ending
 from delayzero.playing.environments import Environments
 from delayzero.playing.system import System, build_system
-from delayzero.progress import Advance, progress
+from delayzero.progress import Advance, progress, say
 from delayzero.runs.checkpoint import Checkpoints
 from delayzero.runs.run_folder import RunFolder
 from delayzero.settings import LearningConfig, SearchingConfig, TrainConfig
 from delayzero.spaces import Spaces
 from delayzero.training.alarms import Alarms
-from delayzero.training.checkpointing import RunCheckpoints
+from delayzero.training.checkpointing import RunCheckpoints, check_version
 from delayzero.training.collector import Collector
 from delayzero.training.evaluating import Evaluations
 from delayzero.training.learning import Learning, copied
 from delayzero.training.programs import Programs
-from delayzero.training.reporting import Callbacks, Reporter, Round, Stopwatch, say
+from delayzero.training.reporting import Callbacks, Reporter, Round, Stopwatch
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 """They ask a run to stop."""
@@ -68,6 +70,8 @@ def train(
         if folder.finished(config):
             say(f"{folder.path} is finished; its result is in {folder.result}")
             return Outcome(True, folder.path)
+        check_version(folder)
+        _check_spaces(folder, system)
         folder.open(config, command)
         folder.save_spaces(system.spaces.to_json())
         advise(system)
@@ -79,6 +83,20 @@ def train(
     finally:
         env.close()
         folder.close()
+
+
+def _check_spaces(folder: RunFolder, system: System) -> None:
+    """Check that the environment shows and takes what it did when the run began.
+
+    Raises:
+        UsageError: It does not.
+    """
+    before, now = folder.load_spaces() if folder.has_begun() else None, system.spaces.to_json()
+    if before is not None and before != now:
+        raise UsageError(
+            f"{folder.path} holds a run of another environment, with {before}; this one has {now}: "
+            "type another --folder"
+        )
 
 
 def advise(system: System) -> None:
@@ -224,7 +242,7 @@ class Trainer:
                     interactions=self.collector.interactions,
                     updates=self.learning.updates,
                     endings=endings,
-                    metrics=self.learning.metrics,
+                    metrics={k: plain(v) for k, v in self.learning.metrics.items()},
                     seconds=self.reporter.watch.elapsed(),
                 )
             )
@@ -240,7 +258,7 @@ class Trainer:
             yield
         finally:
             for name, handler in before.items():
-                signal.signal(name, handler)
+                signal.signal(name, signal.SIG_DFL if handler is None else handler)
 
     def _on_signal(self, number: int, frame: Any) -> None:
         del number, frame

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from delayzero.playing import Ending
+from delayzero.progress import say
 from delayzero.runs.run_folder import RunFolder
 from delayzero.training.alarms import Alarms
 from delayzero.training.learning import Learning
@@ -57,11 +57,6 @@ class Callbacks:
 
     on_round: Callable[[Round], Any] | None = None
     on_evaluation: Callable[[Evaluation], Any] | None = None
-
-
-def say(text: str) -> None:
-    """Tell the user something."""
-    print(text, file=sys.stderr, flush=True)
 
 
 def score_text(summary: Mapping[str, Any]) -> str:

@@ -130,6 +130,8 @@ def test_frames_to_come_move_the_stack_on():
 class Witness(RandomAgent):
     """Decides at random, and tells what it saw by a sum over it."""
 
+    foresees: bool = True
+
     def decide(self, variables, state, observed, key, *, explore, progress):
         assert observed.queue.width == 0
         told = self.told(observed.stack)
@@ -149,7 +151,7 @@ def test_with_an_emulator_it_sees_what_its_action_will_meet():
     spaces = Spaces.of(env)
     agent = Witness(spaces.actions)
     settings = {"stack": stack, "spaces": spaces, "explore": True}
-    player = Player(agent, Delayed(env), jax.random.key(1), foresees=True, **settings)
+    player = Player(agent, Delayed(env), jax.random.key(1), **settings)
     player.begin(seed=5)
     played = [player.step(None)[0] for _ in range(steps)]
     env.close()
@@ -172,6 +174,8 @@ def test_with_an_emulator_it_sees_what_its_action_will_meet():
 class Reader(RandomAgent):
     """Decides by what it sees: a number that all of it makes up."""
 
+    foresees: bool = True
+
     def decide(self, variables, state, observed, key, *, explore, progress):
         return state, Decision(self.choose(observed.stack))
 
@@ -191,7 +195,7 @@ def test_with_an_emulator_every_action_is_chosen_for_where_it_runs():
     spaces = Spaces.of(env)
     agent = Reader(spaces.actions)
     settings = {"stack": 2, "spaces": spaces, "explore": True}
-    player = Player(agent, Delayed(env), jax.random.key(1), foresees=True, **settings)
+    player = Player(agent, Delayed(env), jax.random.key(1), **settings)
     player.begin(seed=5)
     played = [player.step(None)[0] for _ in range(300)]
     env.close()

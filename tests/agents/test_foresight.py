@@ -10,7 +10,7 @@ import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from delayzero.actions import ActionSpec
-from delayzero.agents import Observed, PlanningAgent
+from delayzero.agents import Decision, Observed, PlanningAgent, RandomAgent
 from delayzero.delays import RULES, DelayedExecutionVector, DelayedObservationVector
 from delayzero.planning import Planner
 from delayzero.playing import Player, delayed
@@ -163,10 +163,12 @@ def test_late_observations_are_rolled_to_the_state_that_the_action_meets(
     assert all(action == undelayed[state] for action, state in met)
 
 
-def test_late_observations_are_those_of_the_wrapper():
-    law, rows = "uniform:0-3", played("walk:2", observation_law="uniform:0-3", steps=50)
+@pytest.mark.parametrize("law", ["uniform:0-3", "walk:3"])
+@pytest.mark.parametrize("rule", RULES)
+def test_late_observations_are_those_of_the_wrapper(law, rule):
+    rows = played("walk:2", observation_law=law, observation_rule=rule, steps=50)
     env = SyncVectorEnv([Tables] * ENVS, autoreset_mode=AutoresetMode.NEXT_STEP)
-    env = DelayedObservationVector(DelayedExecutionVector(env, "walk:2"), law)
+    env = DelayedObservationVector(DelayedExecutionVector(env, "walk:2"), law, rule=rule)
     _, info = env.reset(seed=3)
     for row in rows:
         np.testing.assert_array_equal(row.age, info["observation_age"])
@@ -191,7 +193,7 @@ def test_the_first_queue_is_planned_unless_settings_say_otherwise(first_queue):
 
 def check_all(rows, **settings):
     """Audit rows from their beginning."""
-    audit = Audit(ENVS, **settings)
+    audit = Audit(ENVS, oldest=3, **settings)
     for row in rows:
         audit.check(row)
 
@@ -221,6 +223,52 @@ def test_the_audit_knows_every_rule(rule, reveal):
         else:
             assert rows[t].final[i]
     assert wrong > 10
+
+
+@pytest.mark.parametrize("wrong", [-1, 4])
+def test_the_audit_finds_ages_that_cannot_be(wrong):
+    rows = played("walk:2", observation_law="uniform:0-3")
+    age = np.where(rows[30].final, 0, wrong)
+    with pytest.raises(MisalignedError, match="the age of the observation is"):
+        check_all([*rows[:30], rows[30]._replace(age=age)])
+
+
+@dataclass(frozen=True)
+class Counting(RandomAgent):
+    """Carries the steps since the beginning of each episode, and decides by them."""
+
+    def init_state(self, num_envs):
+        return jnp.zeros(num_envs, jnp.int32)
+
+    def decide(self, variables, state, observed, key, *, explore, progress):
+        state = jnp.where(observed.first, 0, state + 1)
+        return state, Decision(state % ACTIONS)
+
+
+def test_the_state_of_an_agent_is_carried_saved_and_restored():
+    def one():
+        env = SyncVectorEnv([Tables] * ENVS, autoreset_mode=AutoresetMode.NEXT_STEP)
+        settings = {"stack": 1, "spaces": Spaces.of(env), "explore": False}
+        return Player(Counting(SPEC), delayed(env, None), jax.random.key(0), **settings)
+
+    whole, again = one(), one()
+    whole.begin(3)
+    again.begin(3)
+    for step in range(20):
+        row, _ = whole.step(None)
+        expected = np.where(row.final, row.decided, whole_steps(row, step) % ACTIONS)
+        np.testing.assert_array_equal(row.decided, expected)
+        again.step(None)
+    state = jax.tree.map(np.array, again.state())
+    again._carry = jax.tree.map(jnp.zeros_like, again._carry)
+    again.restore(state)
+    for _ in range(10):
+        np.testing.assert_array_equal(whole.step(None)[0].decided, again.step(None)[0].decided)
+
+
+def whole_steps(row, step):
+    """Episodes take 12 steps, and one more row for their last observation."""
+    return np.full(ENVS, step % 13)
 
 
 def test_the_audit_tells_rules_apart():

@@ -276,7 +276,13 @@ def module(tmp_path, monkeypatch, request):
     name = f"my_module_{number}"
     (tmp_path / f"{name}.py").write_text(MODULE.format(number=number))
     (tmp_path / "broken.py").write_text("import no_such_package\n")
+    (tmp_path / "wrong.py").write_text("raise ValueError('my settings are wrong')\n")
+    text = "import gymnasium\ngymnasium.register('Late-v0', 'late_one:Late')\n"
+    (tmp_path / "late.py").write_text(text)
+    text = "from gymnasium.envs.classic_control import CartPoleEnv as Late\n"
+    (tmp_path / "late_one.py").write_text(text)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
     yield name, f"Mine{number}-v0"
     gym.registry.pop(f"Mine{number}-v0", None)
     sys.modules.pop(name, None)
@@ -285,12 +291,10 @@ def module(tmp_path, monkeypatch, request):
 @pytest.mark.parametrize("what", ["registered", "make_mine", "Maker.make"])
 def test_environments_of_a_module_in_the_current_folder(what, module):
     name, env_id = module
-    path = list(sys.path)
     envs = make_vector(f"{name}:{env_id if what == 'registered' else what}", 2, training=True)
     observations, _ = envs.reset(seed=0)
     assert observations.shape == (2, 4)
     check_supported(envs)
-    assert sys.path == path
     cut = make_vector(f"{name}:make_mine", 1, training=True, max_steps=3)
     cut.reset(seed=0)
     assert [bool(cut.step(np.zeros(1, int))[3][0]) for _ in range(3)] == [False, False, True]
@@ -299,6 +303,13 @@ def test_environments_of_a_module_in_the_current_folder(what, module):
 def test_what_fails_inside_a_users_module_is_shown_as_it_is(module):
     with pytest.raises(ModuleNotFoundError, match="No module named 'no_such_package'"):
         make_vector("broken:Mine-v0", 1, training=True)
+    with pytest.raises(ValueError, match="my settings are wrong"):
+        make_vector("wrong:Mine-v0", 1, training=True)
+
+
+def test_what_a_module_registers_may_be_imported_later(module):
+    assert make_vector("late:Late-v0", 1, training=True).reset(seed=0)[0].shape == (1, 4)
+    gym.registry.pop("Late-v0")
 
 
 def test_a_module_without_the_environment(module):

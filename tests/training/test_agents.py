@@ -98,6 +98,18 @@ def test_each_agent_stores_what_it_should(agent):
         assert decisions.queue == ()
 
 
+def test_targets_of_late_observations_are_those_of_their_rows():
+    """The search while acting is about an older observation than the row's."""
+    settings = {"agent": "oblivious-executed", "rows": 6, "random_interactions": 72}
+    _, late, *_ = play(small(observation_delay="constant:3", **settings), 3)
+    _, timely, *_ = play(small(**settings), 3)
+    stored = int(late.length)
+    np.testing.assert_array_equal(late.frames[:stored], timely.frames[:stored])
+    values, expected = (np.asarray(one.targets.network_value)[:stored] for one in (late, timely))
+    np.testing.assert_allclose(values, expected, rtol=1e-4, atol=1e-5)
+    assert np.std(expected) > 1e-3
+
+
 def test_new_rows_under_delay_are_searched_where_they_are():
     """DEZ's own searches are about later states: their policies are not those of the rows."""
     config = small(agent="dez", delay="constant:3", rows=6, random_interactions=72)

@@ -66,6 +66,32 @@ def test_presets_are_applied_in_their_order():
     assert compose(["atari"]).clip_rewards
 
 
+def test_settings_by_their_former_names_are_read():
+    values = json.loads(json.dumps(asdict(compose(["minatar"]))))
+    values["memory"] = values.pop("memory_gigabytes")
+    values["model"]["memory"] = values["model"].pop("lstm") + 1
+    for name in ("rule", "reveal", "observation_delay", "observation_rule", "first_queue"):
+        del values[name]
+    config = from_json({**values, "memory": 3.5})
+    assert config.memory_gigabytes == 3.5
+    assert config.model.lstm == compose(["minatar"]).model.lstm + 1
+    assert config.reveal == "before"
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"envs": 8.5}, r"--envs is 8\.5; it should be a whole number"),
+        ({"model": None}, "'model' is None; it should be a group of settings"),
+        ({"learner": {"batch_size": "x"}}, "--learner.batch-size is 'x'"),
+        ({"env": 3}, "--env is 3; it should be a text"),
+    ],
+)
+def test_stored_values_of_a_wrong_type_are_refused(values, message):
+    with pytest.raises(UsageError, match=message):
+        from_json(values)
+
+
 def test_unknown_presets_and_settings_are_refused_with_the_nearest():
     with pytest.raises(UsageError, match="unknown preset 'cartpol'; did you mean 'cartpole'"):
         compose(["cartpol"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from delayzero.files import file_name, read_json, read_lines, write_json
 from delayzero.runs.curves import read_curve
 from delayzero.runs.paths import RunPaths
 from delayzero.runs.run_folder import FREE_FIELDS
+from delayzero.settings.stored import code_named, from_json
 
 KEYS = (
     *("game", "delay", "agent", "seed", "interactions", "updates", "wall_seconds"),
@@ -75,8 +77,10 @@ def _game(env: str) -> str:
 
 def settings_of(record: dict[str, Any]) -> dict[str, Any]:
     """The settings that are the same in runs that differ only in their seed."""
-    varying = (*FREE_FIELDS, "seed")
-    return {name: value for name, value in record["config"].items() if name not in varying}
+    values = record["config"]
+    if not code_named(values, with_env=False):  # reading them would run it
+        values = asdict(from_json(values))  # older records have other names
+    return {k: v for k, v in values.items() if k not in (*FREE_FIELDS, "seed")}
 
 
 def write_record(run: Path, folder: Path) -> Path:

@@ -1,0 +1,184 @@
+"""Damaged and incomplete run folders: refused in one line, never resumed as something else."""
+
+import json
+import shutil
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from delayzero.arguments import UsageError
+from delayzero.cli import main
+from delayzero.runs.checkpoint import BrokenCheckpointError, Checkpoints
+from delayzero.runs.run_folder import RunFolder
+from delayzero.runs.weights import load_weights
+from delayzero.training import loop
+from delayzero.training.loop import train
+
+from .small import (
+    EVERY_ROUND,
+    Crash,
+    NotCompiled,
+    crash_after,
+    metrics_of,
+    newest,
+    small,
+    stored,
+)
+
+COMMAND = ["delayzero", "train", "test"]
+
+
+@pytest.fixture
+def interrupted(tmp_path, monkeypatch):
+    """The settings of a run that crashed after some checkpoints; it resumes where it is."""
+    monkeypatch.setattr(loop, "Programs", NotCompiled)
+    config = small(
+        tmp_path / "run",
+        checkpoint_minutes=EVERY_ROUND,
+        evaluate_every=60,
+        evaluate_episodes=1,
+        evaluate_max_steps=4,
+        final_episodes=1,
+        final_max_steps=4,
+    )
+    with monkeypatch.context() as patch:
+        crash_after(patch, 30)
+        with pytest.raises(Crash):
+            train(config, COMMAND)
+    return config
+
+
+def checkpoints_of(config):
+    folder = RunFolder(config_path(config)).checkpoints
+    return sorted((p for p in folder.iterdir() if p.name.isdigit()), key=lambda p: int(p.name))
+
+
+def config_path(config):
+    return Path(config.run_folder)
+
+
+def test_the_newest_two_checkpoints_are_kept(interrupted):
+    numbers = [int(path.name) for path in checkpoints_of(interrupted)]
+    assert len(numbers) == 2
+    assert numbers[1] == numbers[0] + 1
+
+
+def test_every_file_of_a_checkpoint_is_protected(interrupted):
+    """One flipped bit anywhere: refused, and the one before it is offered and resumes."""
+    rng = np.random.default_rng(0)
+    older, latest = checkpoints_of(interrupted)
+    files = sorted(path for path in latest.rglob("*") if path.is_file() and path.stat().st_size)
+    assert len(files) > 8
+    for path in files:
+        content = path.read_bytes()
+        flipped = bytearray(content)
+        flipped[rng.integers(len(content))] ^= 1 << int(rng.integers(8))
+        path.write_bytes(flipped)
+        with pytest.raises(BrokenCheckpointError, match="has changed since it was written") as told:
+            train(interrupted, COMMAND)
+        assert f"delete {latest.absolute()} to resume from {older.absolute()}" in str(told.value)
+        path.write_bytes(content)
+    shutil.rmtree(latest)
+    assert train(interrupted, COMMAND).finished
+
+
+def test_weights_of_a_damaged_checkpoint_are_not_loaded(interrupted):
+    latest = checkpoints_of(interrupted)[-1]
+    path = max((latest / "learner").rglob("*"), key=lambda p: p.is_file() and p.stat().st_size)
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 4
+    path.write_bytes(content)
+    with pytest.raises(BrokenCheckpointError, match="is damaged: its file learner/"):
+        load_weights(config_path(interrupted))
+
+
+def test_a_checkpoint_that_was_never_sealed_is_not_used(interrupted, monkeypatch):
+    """As if power failed between the checkpoint and its checksums."""
+    older, latest = checkpoints_of(interrupted)
+    sums = latest.parent / "checksums.json"
+    values = json.loads(sums.read_text())
+    del values[latest.name]
+    sums.write_text(json.dumps(values))
+    with closing(Checkpoints(latest.parent)) as opened:
+        assert opened.latest() == int(older.name)
+    assert not latest.exists()
+    assert train(interrupted, COMMAND).finished
+
+
+def test_without_its_settings_a_run_goes_on_as_what_it_is(interrupted):
+    """They are in the checkpoint too."""
+    path = config_path(interrupted)
+    (path / "config.json").unlink()
+    with pytest.raises(UsageError, match=r"different settings: seed 0 \(now 9\)"):
+        train(replace(interrupted, seed=9), COMMAND)
+    assert not (path / "config.json").exists()
+    assert train(interrupted, COMMAND).finished
+    assert json.loads((path / "config.json").read_text())["seed"] == 0
+
+
+def test_settings_that_disagree_with_the_checkpoint_are_refused(interrupted):
+    path = config_path(interrupted) / "config.json"
+    path.write_text(path.read_text().replace('"seed": 0', '"seed": 9'))
+    with pytest.raises(UsageError, match=r"checkpoint .* different settings: seed 0 \(now 9\)"):
+        train(replace(interrupted, seed=9), COMMAND)
+
+
+@pytest.mark.parametrize("damage", ["deleted", "cut"])
+def test_lost_metrics_are_told_and_evaluations_restored(interrupted, damage, capsys):
+    path = config_path(interrupted) / "metrics.jsonl"
+    before = [line for line in metrics_of(path.parent) if "evaluation/score" in line]
+    assert before
+    path.unlink() if damage == "deleted" else path.write_text(path.read_text()[:50])
+    assert train(interrupted, COMMAND).finished
+    assert "metrics.jsonl is missing or was cut off" in capsys.readouterr().err
+    after = [line for line in metrics_of(path.parent) if "evaluation/score" in line]
+    assert after[: len(before)] == before
+
+
+def test_another_environment_is_not_taken_for_the_runs(interrupted, monkeypatch):
+    path = config_path(interrupted) / "spaces.json"
+    path.write_text(path.read_text().replace('"actions": 2', '"actions": 3'))
+    before = (config_path(interrupted) / "starts.jsonl").read_text()
+    with pytest.raises(UsageError, match="holds a run of another environment"):
+        train(interrupted, COMMAND)
+    assert (config_path(interrupted) / "starts.jsonl").read_text() == before
+
+
+def test_a_full_disk_leaves_the_checkpoint_before(interrupted, monkeypatch):
+    def full(self, step):
+        raise OSError(28, "No space left on device")
+
+    kept = newest(config_path(interrupted))
+    with monkeypatch.context() as patch:
+        patch.setattr("delayzero.runs.checksums.Checksums.seal", full)
+        with pytest.raises(UsageError, match=rf"no space left .*\({kept.name} is intact\)"):
+            train(interrupted, COMMAND)
+    assert kept.exists()
+    assert train(interrupted, COMMAND).finished
+    assert int(stored(config_path(interrupted), "learner")["updates"]) > 0
+
+
+CODE = "import pathlib\npathlib.Path('ran').touch()\n\ndef late(context):\n    return 1\n"
+
+
+@pytest.mark.parametrize("setting", ["delay", "env"])
+def test_code_that_a_folder_names_is_not_run_without_trust(
+    setting, interrupted, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "stranger.py").write_text(CODE)
+    path = config_path(interrupted) / "config.json"
+    values = json.loads(path.read_text())
+    values[setting] = "callback:stranger.late,max=3" if setting == "delay" else "stranger:Env-v0"
+    path.write_text(json.dumps(values))
+    assert main(["evaluate", str(path.parent), "--episodes", "1"]) == 2
+    told = capsys.readouterr().err
+    assert f"name Python code that would be run: {values[setting]}" in told
+    assert "type --trust" in told
+    assert not (tmp_path / "ran").exists()
+    main(["evaluate", str(path.parent), "--episodes", "1", "--max-steps", "2", "--trust"])
+    assert (tmp_path / "ran").exists()
