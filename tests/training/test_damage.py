@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import sys
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -170,6 +171,7 @@ def test_code_that_a_folder_names_is_not_run_without_trust(
 ):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "stranger", raising=False)
     (tmp_path / "stranger.py").write_text(CODE)
     path = config_path(interrupted) / "config.json"
     values = json.loads(path.read_text())
