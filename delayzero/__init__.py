@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from delayzero.api import Policy, Run, load, train
 
 
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 def __getattr__(name: str) -> Any:
     """Import the Python API when it is used."""
     if name in __all__:

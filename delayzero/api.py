@@ -94,6 +94,8 @@ def train(
         >>> run.result["score"]  # doctest: +SKIP
         500.0
     """
+    if isinstance(env, gym.Env):
+        raise UsageError(f"env is an environment; give the function or class that makes it: {env}")
     if callable(env):
         if not names_one_function(env) and "folder" not in settings:
             raise UsageError(

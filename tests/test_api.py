@@ -159,7 +159,7 @@ def test_a_policy_needs_no_environment_and_decides_as_an_evaluation_does(trained
 
 def evaluated(run, episodes):
     """The scores of the run's own evaluation."""
-    system, variables = load_weights(run.folder)
+    system, variables = load_weights(run.folder, trust=True)
     evaluator = Evaluator(system, episodes)
     played = evaluator.play(variables, run.config.seed)
     evaluator.close()

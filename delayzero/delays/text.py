@@ -136,6 +136,8 @@ def parse_term(text: str) -> Law:
         if colon:
             raise DelayError(f"'{name}' takes no arguments; type '{name}'")
         return STEP_SETTINGS.get(name) or LATENCY_SETTINGS[name].latency
+    if name.isdigit():
+        raise DelayError(f"'{name}' is a number; a constant delay is 'constant:{name}'")
     if name not in LAWS:
         names = [*LAWS, *STEP_SETTINGS, *LATENCY_SETTINGS]
         raise DelayError(f"unknown name '{name}'{nearest(name, names)}")

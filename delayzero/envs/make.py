@@ -89,11 +89,6 @@ def id_of_function(make: MakeEnv) -> str:
     return env_id
 
 
-def is_function_id(env_id: str) -> bool:
-    """Return whether an id stands for a function that this process was given."""
-    return env_id in _functions
-
-
 def names_one_function(make: MakeEnv) -> bool:
     """Return whether the id of a function stands for no other.
 

@@ -52,7 +52,7 @@ def main(arguments: Sequence[str]) -> int:
         system,
         options.episodes,
         envs=options.envs,
-        max_steps=options.max_steps,
+        max_steps=options.max_steps or system.config.final_max_steps,
         delay=options.delay,
     )
     with progress("evaluate", options.episodes) as advance:

@@ -17,9 +17,12 @@ import numpy as np
 from delayzero.playing.environments import delayed, make_env
 from delayzero.playing.streams import STREAM_EVALUATION, STREAM_EVALUATION_ENVS, run_key, run_seed
 from delayzero.playing.system import System
-from delayzero.progress import Advance
+from delayzero.progress import Advance, say
 from delayzero.replay import Step
 from delayzero.settings import DelaySettings
+
+ENDLESS = 30_000
+"""Steps without any end after which the user is told; Atari's limit is 27 000."""
 
 
 class Episode(NamedTuple):
@@ -95,6 +98,8 @@ class Evaluator:
                     episode = Episode(env, number, score, length, truncated, digests[env])
                     played[env].append(episode)
                     ended += 1
+            if steps == ENDLESS and not any(played):
+                say(f"no episode has ended in {steps} steps; to truncate them, type --max-steps N")
             if advance is not None:  # all episodes may end late, in the same step
                 advance(ended, f"step {steps} of {len(quota)} parallel games")
         return [episode for done in played for episode in done]

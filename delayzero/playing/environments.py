@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from delayzero.delays import DelayedExecutionVector
 from delayzero.envs.atari import Atari
 from delayzero.envs.foresight import ForeseeingAtari
-from delayzero.envs.make import check_supported, is_function_id, make_vector
+from delayzero.envs.make import check_supported, make_vector
 from delayzero.envs.recording import ActionLog
 from delayzero.files import plain
 from delayzero.playing.late import LateObservations
@@ -54,9 +54,15 @@ def make_training_env(config: TrainConfig) -> VectorEnv[Any, Any, Any]:
 def make_env(
     config: TrainConfig, count: int, *, training: bool, max_steps: int | None
 ) -> VectorEnv[Any, Any, Any]:
-    """Make environments that a run's agent can play: some agents need those that foresee."""
-    if is_function_id(config.env):  # it has no limit that is registered with it
-        max_steps = config.max_steps if max_steps is None else max_steps
+    """Make environments that a run's agent can play: some agents need those that foresee.
+
+    Args:
+        config: The run.
+        count: N.
+        training: See :func:`~delayzero.envs.make.make_vector`.
+        max_steps: Steps after which an episode is truncated; by default those of training.
+    """
+    max_steps = config.max_steps if max_steps is None else max_steps
     env = make_vector(config.env, count, training=training, max_steps=max_steps)
     if isinstance(env, Atari) and isinstance(config, DelayedQConfig):
         return ForeseeingAtari(env)

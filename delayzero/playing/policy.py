@@ -127,6 +127,11 @@ class Policy:
             UsageError: An argument does not fit the run.
         """
         frames, single = self._batch(observation)
+        if not isinstance(state, PolicyState):
+            raise UsageError(
+                f"state is of the type {type(state).__name__}; it should be what reset() or the "
+                "last act() returned: action, state = policy.act(observation, state)"
+            )
         if len(frames) != len(state.first):
             raise UsageError(
                 f"{len(frames)} observations for a state of {len(state.first)} environments; "
@@ -164,6 +169,8 @@ class Policy:
                 f"the observation has the data type {array.dtype}; this run was trained on "
                 f"{self.spaces.dtype}"
             )
+        if not np.isfinite(array).all():
+            raise UsageError("the observation is not finite")
         if array.shape == shape:
             return array[None].astype(self.spaces.dtype), True
         if array.shape[1:] == shape and array.ndim == len(shape) + 1 and len(array):
@@ -200,6 +207,8 @@ class Policy:
         if pending is None:
             return [[] for _ in range(count)]
         rows = [pending] if single else list(pending)
+        if any(np.ndim(row) != 1 for row in rows):
+            raise UsageError(f"pending is {pending!r}; it should be {_wanted(single)}")
         rows = [np.asarray(row).tolist() for row in rows]
         if len(rows) != count:
             raise UsageError(f"pending has {len(rows)} queues for {count} environments")
@@ -219,3 +228,8 @@ class Policy:
                 f"the agent '{self.config.agent}' was trained for at most {longest} pending "
                 f"actions, not {length}"
             )
+
+
+def _wanted(single: bool) -> str:
+    queue = "a sequence of actions"
+    return queue if single else f"{queue} for each environment"

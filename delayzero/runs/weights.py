@@ -67,4 +67,7 @@ def _newest(folder: RunFolder, example: Any) -> Any:
         except (BrokenCheckpointError, FileNotFoundError):
             if not left:
                 raise
-    raise UsageError(f"{folder.path} has no checkpoint yet; resume its training first")
+    raise UsageError(
+        f"{folder.path} has no checkpoint yet; a run writes the first after --checkpoint-minutes, "
+        "and when it is stopped"
+    )

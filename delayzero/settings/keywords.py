@@ -31,6 +31,9 @@ def configure(presets: Sequence[str], settings: Mapping[str, Any]) -> TrainConfi
     """
     if not presets:
         raise UsageError(f"name a preset: {', '.join(PRESETS)}; for example 'cartpole'")
+    for preset in presets:
+        if not isinstance(preset, str):
+            raise UsageError(f"a preset is a text such as 'cartpole', not {preset!r}")
     agent = str(settings.get("agent", "dez"))
     config = compose(presets, agent)
     flat = dict(_flattened(settings))

@@ -57,11 +57,11 @@ class TrainConfig:
     evaluate_episodes: int = 16
     """Episodes per evaluation during training."""
     evaluate_max_steps: int | None = None
-    """Like --max-steps, for evaluations during training."""
+    """Like --max-steps, for evaluations during training; None: --max-steps."""
     final_episodes: int = 32
     """Episodes of the final evaluation."""
     final_max_steps: int | None = None
-    """Like --max-steps, for the final evaluation."""
+    """Like --max-steps, for the final evaluation; None: --max-steps."""
     log_every: int = 500
     """Interactions between lines of metrics; after the last interaction, updates."""
     audit: bool = False

@@ -46,8 +46,8 @@ def main(arguments: Sequence[str]) -> int:
     if any(word in HELP for word in split(arguments)[1]):
         print_help(arguments)
         return 0
-    config = read_config(arguments)
     require_training()
+    config = read_config(arguments)
     from delayzero.runs.run_folder import command_line
     from delayzero.training.loop import train
 

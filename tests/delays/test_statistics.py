@@ -119,7 +119,7 @@ def test_history():
     [
         (Callback(lambda context: 1, 2), "looks at observations"),
         ("exponential:mean=10@20ms", "max=10"),
-        ("constant:100000", "too long to simulate"),
+        ("constant:100000", "at most 2000 are supported"),
     ],
 )
 def test_what_cannot_be_simulated_says_why(law, message):

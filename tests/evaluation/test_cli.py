@@ -38,7 +38,8 @@ def test_one_line_for_each_episode(run, capsys):
     captured = capsys.readouterr()
     lines = [strictly(line) for line in captured.out.splitlines()]
     assert [(line["env"], line["number"]) for line in lines] == [(0, 0), (0, 1), (1, 0)]
-    assert all(set(line) == {"env", "number", "score", "length", "truncated"} for line in lines)
+    names = {"env", "number", "score", "length", "truncated", "digest"}
+    assert all(set(line) == names for line in lines)
     assert all(line["score"] == line["length"] <= 9 for line in lines)
     figures = strictly(captured.err.splitlines()[-1])
     assert figures["score"] == pytest.approx(sum(line["score"] for line in lines) / 3)

@@ -66,7 +66,7 @@ def test_stored_scores_are_not_played_again(tmp_path, monkeypatch):
 
     Nothing.config = Nothing
     monkeypatch.setattr(by_delay, "Evaluator", Fake)
-    monkeypatch.setattr(by_delay, "load_weights", lambda folder: (Nothing, folder.name))
+    monkeypatch.setattr(by_delay, "load_weights", lambda folder, trust: (Nothing, folder.name))
     module, *words = by_delay.words_for(runs, ["constant:0", "constant:1"], 2)
     assert module == by_delay.__name__
     main(words)
