@@ -125,7 +125,14 @@ def test_what_a_callback_raises_ends_the_run(tmp_path):
 
     with pytest.raises(RuntimeError, match="enough"):
         delayzero.train(
-            "cartpole", "debug", folder=tmp_path / "run", on_round=stop, quiet=True, **SMALL
+            "cartpole",
+            "debug",
+            env=make_cart,
+            delay="walk:3",
+            folder=tmp_path / "run",
+            on_round=stop,
+            quiet=True,
+            **SMALL,
         )
 
 

@@ -186,7 +186,8 @@ class RunFolder(RunPaths):
 
     def _check_same(self, config: TrainConfig) -> None:
         typed = [str(value) for value in asdict(config).values() if isinstance(value, str)]
-        changes = changed_settings(self.config(trusted=typed), config)
+        before = self.as_begun(self.config(trusted=typed))
+        changes = changed_settings(before, self.as_begun(config))
         if changes:
             raise UsageError(
                 f"{self.path} holds a run with different settings: {', '.join(changes)}; use the "

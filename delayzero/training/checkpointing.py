@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from delayzero.arguments import UsageError
+from delayzero.model.build import data_type
 from delayzero.playing import Ending
 from delayzero.playing.environments import Environments
 from delayzero.progress import progress, say
@@ -82,7 +83,7 @@ class RunCheckpoints:
         }
         numbers = {
             "schema": SCHEMA,
-            "config": asdict(self._config),
+            "config": self._settings(),
             "environments": environments,
             "frames": "rebuilt" if rebuilt else "stored",
             "rounds": rounds,
@@ -135,6 +136,13 @@ class RunCheckpoints:
         say(f"resumed at {self._collector.interactions} interactions, {learning.updates} updates")
         return int(numbers["rounds"])
 
+    def _settings(self) -> dict[str, Any]:
+        """Return the run's settings, with the data type that it computes in."""
+        values = asdict(self._config)
+        if "model" in values:
+            values["model"]["dtype"] = data_type(self._config)
+        return values
+
     def _check_settings(self, values: dict[str, Any]) -> None:
         """Check that the checkpoint is of a run with these settings.
 
@@ -142,8 +150,10 @@ class RunCheckpoints:
             UsageError: It is not.
         """
         typed = asdict(self._config).values()
-        code = [name for name in code_named(values, with_env=True) if name not in typed]
-        changes = code or changed_settings(self._folder.as_begun(from_json(values)), self._config)
+        changes = [name for name in code_named(values, with_env=True) if name not in typed]
+        if not changes:  # reading others would run code that nobody typed
+            before, now = map(self._folder.as_begun, (from_json(values), self._config))
+            changes = changed_settings(before, now)
         if changes:
             raise UsageError(
                 f"the checkpoint in {self._folder.path} is of a run with different settings: "

@@ -310,7 +310,7 @@ WRONG = [
     ("wlak:4", ["'wlak'", "did you mean 'walk'"]),
     ("Walk:4", ["'Walk'", "did you mean 'walk'"]),
     ("zzz", ["'zzz'", "choose from constant, uniform,"]),
-    ("15", ["'15'", "Choose from constant, uniform,"]),
+    ("15", ["'15' is a number", "'constant:15'"]),
     (":5", ["''", "choose from constant, uniform,"]),
     ("constant:1+wlak:4", ["'wlak'", "did you mean 'walk'"]),
     # Sums.

@@ -16,7 +16,7 @@ from delayzero.envs.recording import ActionLog
 from delayzero.playing.environments import Environments, make_training_env
 from delayzero.playing.system import build_system
 from delayzero.replay import HostFrames
-from delayzero.runs.run_folder import RunFolder
+from delayzero.runs.run_folder import FREE_FIELDS, RunFolder
 from delayzero.settings import changed, compose
 from delayzero.spaces import Spaces
 from delayzero.training import loop
@@ -174,6 +174,11 @@ def stored(folder, part):
 def progress_of(folder):
     values = json.loads((newest(folder) / "progress" / "metadata").read_text())
     times = ("seconds", "compile_seconds", "times", "metrics_bytes")
+    values["config"] = {k: v for k, v in values["config"].items() if k not in FREE_FIELDS}
+    values["evaluations"] = [
+        {k: v for k, v in line.items() if not k.startswith("seconds")}
+        for line in values["evaluations"]
+    ]
     return {k: v for k, v in values.items() if k not in times}
 
 

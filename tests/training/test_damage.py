@@ -13,6 +13,7 @@ import pytest
 from delayzero.arguments import UsageError
 from delayzero.cli import main
 from delayzero.runs.checkpoint import BrokenCheckpointError, Checkpoints
+from delayzero.runs.checksums import Checksums
 from delayzero.runs.run_folder import RunFolder
 from delayzero.runs.weights import load_weights
 from delayzero.training import loop
@@ -32,12 +33,11 @@ from .small import (
 COMMAND = ["delayzero", "train", "test"]
 
 
-@pytest.fixture
-def interrupted(tmp_path, monkeypatch):
-    """The settings of a run that crashed after some checkpoints; it resumes where it is."""
-    monkeypatch.setattr(loop, "Programs", NotCompiled)
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory):
+    """A run that crashed after some checkpoints."""
     config = small(
-        tmp_path / "run",
+        tmp_path_factory.mktemp("damage") / "run",
         checkpoint_minutes=EVERY_ROUND,
         evaluate_every=60,
         evaluate_episodes=1,
@@ -45,11 +45,20 @@ def interrupted(tmp_path, monkeypatch):
         final_episodes=1,
         final_max_steps=4,
     )
-    with monkeypatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loop, "Programs", NotCompiled)
         crash_after(patch, 30)
         with pytest.raises(Crash):
             train(config, COMMAND)
     return config
+
+
+@pytest.fixture
+def interrupted(begun, tmp_path, monkeypatch):
+    """The settings of a copy of it, which resumes."""
+    monkeypatch.setattr(loop, "Programs", NotCompiled)
+    shutil.copytree(begun.run_folder, tmp_path / "run")
+    return replace(begun, folder=str(tmp_path / "run"))
 
 
 def checkpoints_of(config):
@@ -68,22 +77,35 @@ def test_the_newest_two_checkpoints_are_kept(interrupted):
 
 
 def test_every_file_of_a_checkpoint_is_protected(interrupted):
-    """One flipped bit anywhere: refused, and the one before it is offered and resumes."""
-    rng = np.random.default_rng(0)
-    older, latest = checkpoints_of(interrupted)
+    rng, latest = np.random.default_rng(0), checkpoints_of(interrupted)[-1]
     files = sorted(path for path in latest.rglob("*") if path.is_file() and path.stat().st_size)
     assert len(files) > 8
     for path in files:
         content = path.read_bytes()
-        flipped = bytearray(content)
-        flipped[rng.integers(len(content))] ^= 1 << int(rng.integers(8))
-        path.write_bytes(flipped)
-        with pytest.raises(BrokenCheckpointError, match="has changed since it was written") as told:
-            train(interrupted, COMMAND)
-        assert f"delete {latest.absolute()} to resume from {older.absolute()}" in str(told.value)
+        flip(rng, path)
+        assert Checksums(latest.parent).damaged(int(latest.name)) == str(path.relative_to(latest))
         path.write_bytes(content)
-    shutil.rmtree(latest)
-    assert train(interrupted, COMMAND).finished
+    assert Checksums(latest.parent).damaged(int(latest.name)) is None
+
+
+def flip(rng, path):
+    """Flip one bit."""
+    content = bytearray(path.read_bytes())
+    content[rng.integers(len(content))] ^= 1 << int(rng.integers(8))
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("part", ["learner", "replay", "collector", "progress"])
+def test_a_damaged_checkpoint_is_refused_and_the_one_before_it_resumes(part, interrupted):
+    older, latest = checkpoints_of(interrupted)
+    largest = max((latest / part).rglob("*"), key=lambda p: p.is_file() and p.stat().st_size)
+    flip(np.random.default_rng(1), largest)
+    with pytest.raises(BrokenCheckpointError, match="has changed since it was written") as told:
+        train(interrupted, COMMAND)
+    assert f"delete {latest.absolute()} to resume from {older.absolute()}" in str(told.value)
+    if part == "replay":
+        shutil.rmtree(latest)
+        assert train(interrupted, COMMAND).finished
 
 
 def test_weights_of_a_damaged_checkpoint_are_not_loaded(interrupted):

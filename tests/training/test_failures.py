@@ -68,7 +68,8 @@ def test_a_reward_that_is_not_finite_ends_the_run(bad, overlap, counting, tmp_pa
     with pytest.raises(DivergedError, match="not finite") as failed:
         train(config, COMMAND)
     told = str(failed.value)
-    assert "try a smaller --learner.learning-rate" in told
+    assert "rewards of the environment are not finite" in told
+    assert f"fix {env}, or wrap it so that its rewards are finite" in told
     update = int(told.split("update ")[1].split(":")[0])
     assert 0 < update < config.total_updates
     place = folder / f"failed-batch-{update}.npz"
