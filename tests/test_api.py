@@ -119,6 +119,7 @@ def test_the_same_call_changes_nothing_in_a_finished_run(trained):
     assert (run.folder / "result.json").stat().st_mtime_ns == before
 
 
+@pytest.mark.slow
 def test_what_a_callback_raises_ends_the_run(tmp_path):
     def stop(_):
         raise RuntimeError("enough")

@@ -152,7 +152,7 @@ def test_under_a_constant_delay_the_rule_does_not_matter(rule, undelayed):
         ("uniform:0-4", "latest-arrival", 5),
     ],
 )
-@pytest.mark.parametrize("law", ["constant:0", "walk:4"])
+@pytest.mark.parametrize("law", [pytest.param("constant:0", marks=pytest.mark.slow), "walk:4"])
 def test_late_observations_are_rolled_to_the_state_that_the_action_meets(
     law, observation_law, rule, oldest, undelayed
 ):
@@ -163,7 +163,7 @@ def test_late_observations_are_rolled_to_the_state_that_the_action_meets(
     assert all(action == undelayed[state] for action, state in met)
 
 
-@pytest.mark.parametrize("law", ["uniform:0-3", "walk:3"])
+@pytest.mark.parametrize("law", ["uniform:0-3", pytest.param("walk:3", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("rule", RULES)
 def test_late_observations_are_those_of_the_wrapper(law, rule):
     rows = played("walk:2", observation_law=law, observation_rule=rule, steps=50)
@@ -203,7 +203,9 @@ def test_the_audit_finds_nothing_wrong(law):
     check_all(played(law))
 
 
-@pytest.mark.parametrize("reveal", ["before", "after", "never"])
+@pytest.mark.parametrize(
+    "reveal", ["before", pytest.param("after", marks=pytest.mark.slow), "never"]
+)
 @pytest.mark.parametrize("rule", RULES)
 def test_the_audit_knows_every_rule(rule, reveal):
     settings = {"rule": rule, "reveal": reveal, "observation_law": "uniform:0-3"}

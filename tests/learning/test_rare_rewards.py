@@ -99,6 +99,7 @@ def test_one_reward_is_learned(replays):
     assert values[:, -1].min() > 0.5
 
 
+@pytest.mark.slow
 def test_weights_relative_to_the_smallest_priority_lose_it(replays):
     """As published: beside rows of priority 1e-6 the rewarded ones weigh nothing."""
     recall, values = learn(replays, **PUBLISHED)

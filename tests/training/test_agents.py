@@ -253,7 +253,13 @@ DELAYS = {
 }
 
 
-@pytest.mark.parametrize("name", DELAYS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if name in ("rule", "late", "hidden") else pytest.mark.slow)
+        for name in DELAYS
+    ],
+)
 def test_delays_reach_training_and_the_audit_agrees(name):
     """The audit is on; what ran leads to all that is stored, without any delay."""
     config = small(

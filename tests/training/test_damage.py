@@ -95,7 +95,13 @@ def flip(rng, path):
     path.write_bytes(content)
 
 
-@pytest.mark.parametrize("part", ["learner", "replay", "collector", "progress"])
+@pytest.mark.parametrize(
+    "part",
+    [
+        "replay",
+        *(pytest.param(p, marks=pytest.mark.slow) for p in ("learner", "collector", "progress")),
+    ],
+)
 def test_a_damaged_checkpoint_is_refused_and_the_one_before_it_resumes(part, interrupted):
     older, latest = checkpoints_of(interrupted)
     largest = max((latest / part).rglob("*"), key=lambda p: p.is_file() and p.stat().st_size)
@@ -149,7 +155,7 @@ def test_settings_that_disagree_with_the_checkpoint_are_refused(interrupted):
         train(replace(interrupted, seed=9), COMMAND)
 
 
-@pytest.mark.parametrize("damage", ["deleted", "cut"])
+@pytest.mark.parametrize("damage", ["deleted", pytest.param("cut", marks=pytest.mark.slow)])
 def test_lost_metrics_are_told_and_evaluations_restored(interrupted, damage, capsys):
     path = config_path(interrupted) / "metrics.jsonl"
     before = [line for line in metrics_of(path.parent) if "evaluation/score" in line]
@@ -187,7 +193,7 @@ def test_a_full_disk_leaves_the_checkpoint_before(interrupted, monkeypatch):
 CODE = "import pathlib\npathlib.Path('ran').touch()\n\ndef late(context):\n    return 1\n"
 
 
-@pytest.mark.parametrize("setting", ["delay", "env"])
+@pytest.mark.parametrize("setting", ["delay", pytest.param("env", marks=pytest.mark.slow)])
 def test_code_that_a_folder_names_is_not_run_without_trust(
     setting, interrupted, tmp_path, monkeypatch, capsys
 ):

@@ -93,6 +93,7 @@ class Nothing(gym.Env):
 gym.register("delayzero-tests/Nothing-v0", Nothing)
 
 
+@pytest.mark.slow
 def test_without_rewards_the_policy_stays_open_and_nothing_is_cried(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("delayzero.training.alarms.SETTLED", 0)
     config = quick("delayzero-tests/Nothing-v0", 1000, tmp_path / "run")
