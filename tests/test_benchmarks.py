@@ -100,6 +100,7 @@ def test_what_cannot_be_projected_is_refused(words, message, budget, monkeypatch
         printed(budget, [*base, *words], monkeypatch, capsys)
 
 
+@pytest.mark.slow
 def test_processes_make_updates_side_by_side(side_by_side, monkeypatch, capsys):
     monkeypatch.setenv("JAX_PLATFORMS", "cpu")
     words = ("--preset", "cartpole", "debug", "--processes", "2", "--positions", "512")

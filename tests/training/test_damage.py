@@ -176,6 +176,7 @@ def test_another_environment_is_not_taken_for_the_runs(interrupted, monkeypatch)
     assert (config_path(interrupted) / "starts.jsonl").read_text() == before
 
 
+@pytest.mark.slow
 def test_a_full_disk_leaves_the_checkpoint_before(interrupted, monkeypatch):
     def full(self, step):
         raise OSError(28, "No space left on device")

@@ -367,6 +367,7 @@ def interrupted_forgetful(env, folder, monkeypatch, capsys):
     return config, at
 
 
+@pytest.mark.slow
 def test_what_cannot_be_brought_back_is_begun_again(forgetful, tmp_path, monkeypatch, capsys):
     config, at = interrupted_forgetful(forgetful, tmp_path / "run", monkeypatch, capsys)
     assert train(replace(config, checkpoint_minutes=1000.0), COMMAND).finished
