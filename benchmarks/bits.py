@@ -50,7 +50,8 @@ TIMES = ("seconds", "compile", "gigabytes", "versions", "config", "command", "fo
 def digests(folder: Path) -> dict[str, str]:
     """Return a digest for each array of a run's checkpoint, and for its metrics and result."""
     by_name = {}
-    newest = max((folder / "checkpoints").iterdir(), key=lambda path: int(path.name))
+    steps = [path for path in (folder / "checkpoints").iterdir() if path.name.isdigit()]
+    newest = max(steps, key=lambda path: int(path.name))
     for part in sorted(path for path in newest.iterdir() if (path / "_METADATA").exists()):
         tree = ocp.PyTreeCheckpointer().restore(part)
         for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
