@@ -60,18 +60,18 @@ class Policy:
                 f"in Atari the agent '{config.agent}' looks ahead with the emulator: it has no "
                 "policy apart from its environment; type: delayzero evaluate RUN"
             )
-        if config.stack > 1 and config.longest_way > config.max_delay:
+        if config.stack > 1 and config.max_observation_delay:
             raise UsageError(
                 f"this run stacks {config.stack} frames of late observations, and a policy is not "
                 "told which frames belong together; type: delayzero evaluate RUN"
             )
-        self.config, self.spaces, self.max_delay = system.config, system.spaces, system.max_delay
+        self.config, self.spaces, self.max_delay = config, system.spaces, system.max_delay
         self.dtype = system.dtype
         self._agent, self._variables = agent, variables
         self._key, self._episodes = jax.random.key(seed), 0
         self._act = jax.jit(functools.partial(act, agent, explore=False))
         self._plan = jax.jit(
-            functools.partial(plan_first_queue, agent, stack=system.config.stack, explore=False),
+            functools.partial(plan_first_queue, agent, stack=config.stack, explore=False),
             static_argnames="length",
         )
 
@@ -188,7 +188,7 @@ class Policy:
             delays = np.asarray(delay).ravel().tolist() * (count if np.ndim(delay) == 0 else 1)
             if len(delays) != count:
                 raise UsageError(f"delay has {len(delays)} entries for {count} environments")
-            late = self.config.longest_way - self.config.max_delay
+            late = self.config.max_observation_delay
             for given, wanted in zip(lengths, delays, strict=True):
                 if not wanted <= given <= wanted + late:
                     raise UsageError(

@@ -66,9 +66,8 @@ class System:
         Where decisions are made for later states, the searches while acting are about those.
         """
         config = self.config
-        late = config.longest_way - config.max_delay  # of observations
         ahead = self.agent.looks_ahead and config.longest_way > 0
-        return self.sweeps and (ahead or late > 0)
+        return self.sweeps and (ahead or config.max_observation_delay > 0)
 
     @property
     def replay_rows(self) -> int:

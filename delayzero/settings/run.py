@@ -111,9 +111,14 @@ class TrainConfig:
         return 0 if self.delays is None else self.delays.max_delay
 
     @property
+    def max_observation_delay(self) -> int:
+        """D, the greatest age of the observation that the agent acts on, in steps."""
+        return 0 if self.delays is None else self.delays.max_observation_delay
+
+    @property
     def longest_way(self) -> int:
-        """D + M, the most steps from an observation to the execution of its decision."""
-        return 0 if self.delays is None else self.max_delay + self.delays.max_observation_delay
+        """The most steps from an observation to the decision that it leads to: D + M."""
+        return self.max_observation_delay + self.max_delay
 
     @property
     def total_updates(self) -> int:
