@@ -56,6 +56,7 @@ def _planning(
         discount=config.discount,
         prefix_horizon=config.learner.prefix_horizon,
     )
+    longest_lead = config.longest_way if looks_ahead else 0
     learner = Learner(
         planner=planner,
         config=config.learner,
@@ -63,6 +64,8 @@ def _planning(
         replay=config.replay,
         total_updates=max(1, config.total_updates),
         augment=_augments(config, spaces),
+        leads=config.learner.leads(longest_lead),
+        longest_lead=longest_lead,
     )
     # Rows hold observations that are not late. A model that sees the queue would act on longer
     # queues than any it has learned from.

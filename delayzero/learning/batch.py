@@ -27,11 +27,12 @@ from delayzero.settings import LearnerConfig
 class Batch(NamedTuple):
     """The data of one update: ``B`` positions, ``K`` unrolled steps, stacks of ``S`` frames.
 
-    After ``C`` of the steps, the imagined state is compared with the real observation.
+    After ``C`` of the steps, the imagined state is compared with the real observation. The first
+    ``F`` positions have a lead: see :mod:`delayzero.learning.leads`.
     """
 
     observation: Array
-    """The stack at each position, ``[B, S, ...]``."""
+    """The stack at each position, or the one its lead begins with, ``[B, S, ...]``."""
     following: Array
     """The observed stacks after the compared steps, ``[B, C, S, ...]``."""
     compared: Array
@@ -52,6 +53,8 @@ class Batch(NamedTuple):
     """The age of the targets at each position, in updates, ``[B]``."""
     queue: Queue | None = None
     """For a model that sees them: the pending actions at each state, ``[B, K + 1, W]``."""
+    lead: Queue | None = None
+    """The actions from the observation to the position, where positions have a lead, ``[F, M]``."""
 
 
 def assert_batch(batch: Batch, actions: int) -> None:
@@ -74,6 +77,8 @@ def assert_batch(batch: Batch, actions: int) -> None:
     chex.assert_shape(batch.following, (*batch.compared.shape, *batch.observation.shape[1:]))
     if batch.queue is not None:
         chex.assert_shape([batch.queue.action, batch.queue.mask], (size, states, None))
+    if batch.lead is not None:
+        assert batch.lead.mask.shape[0] <= size, "more leads than positions"
 
 
 def window_targets(replay: Replay, sample: Sample, window: int) -> Targets:
@@ -90,6 +95,7 @@ def assemble(
     *,
     discount: float,
     updates: Array,
+    lead: Queue | None = None,
 ) -> Batch:
     """Gather a batch and compute its targets.
 
@@ -102,6 +108,7 @@ def assemble(
         config: The learner's settings.
         discount: The discount per step.
         updates: The number of updates made so far, ``[]``.
+        lead: See :class:`Batch`, ``[F, M]``.
     """
     unroll, window, size = config.unroll, config.window, sample.times.shape[0]
     chex.assert_shape(compared, (size, None))
@@ -126,8 +133,11 @@ def assemble(
     if config.mixed_value_after is not None:
         old = (age > config.mixed_value_age) & (updates >= config.mixed_value_after)
         value = jnp.where(old[:, None] & alive, targets.search_value[:, : unroll + 1], value)
+    observed = sample.times
+    if lead is not None:
+        observed = observed.at[: lead.mask.shape[0]].add(-lead.lengths)
     return Batch(
-        observation=stacked_frames(replay, sample.times, sample.envs, start),
+        observation=stacked_frames(replay, observed, sample.envs, start),
         following=stacked_frames(replay, compared_times, sample.envs[:, None], start[:, None]),
         compared=compared,
         action=transitions.action[:, :unroll],
@@ -138,4 +148,5 @@ def assemble(
         weight=sample.weights,
         age=updates - targets.made_at[:, 0],
         queue=queues_at(replay, slots[:, : unroll + 1], envs[:, : unroll + 1]),
+        lead=lead,
     )

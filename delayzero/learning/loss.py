@@ -39,8 +39,13 @@ class Unrolled(NamedTuple):
     """Cosine of the predicted and the real projection after the compared steps, ``[C, B]``."""
 
 
-def unroll_model(model: InTraining, batch: Batch, horizon: int) -> Unrolled:
+def unroll_model(
+    model: InTraining, batch: Batch, horizon: int, rolled: Array | None = None
+) -> Unrolled:
     """Roll the model through the actions of a batch and predict at every state.
+
+    Positions with a lead begin with their ``rolled`` latents, ``[F, ...]``, the others with their
+    encoded observations.
 
     The gradient into each imagined latent is halved. The prefix memory restarts from zero every
     ``horizon`` steps. Real latents for the consistency loss get no gradient. They are encoded in
@@ -50,8 +55,7 @@ def unroll_model(model: InTraining, batch: Batch, horizon: int) -> Unrolled:
     if all steps are compared). Only the dynamics and the prefix memory run step by step.
     """
     steps = batch.action.shape[1]
-    queue = jax.tree.map(lambda x: x[:, 0], batch.queue)
-    latents = [model("represent", batch.observation, queue)]
+    latents = [_first_latents(model, batch, rolled)]
     with jax.named_scope("real_latents"):
         real = _project(model, real_latents(model, batch), batch.observation.shape[0])
     for k in range(steps):
@@ -74,8 +78,20 @@ def unroll_model(model: InTraining, batch: Batch, horizon: int) -> Unrolled:
     )
 
 
+def _first_latents(model: InTraining, batch: Batch, rolled: Array | None) -> Array:
+    """Return the latents of the positions: those of their observations, or rolled ones."""
+    count = 0 if rolled is None else rolled.shape[0]
+    queue = jax.tree.map(lambda x: x[count:, 0], batch.queue)
+    encoded: Array = model("represent", batch.observation[count:], queue)
+    return encoded if rolled is None else jnp.concatenate([rolled, encoded])
+
+
 def efficientzero_loss(
-    model: WorldModel, variables: Any, batch: Batch, config: LearnerConfig
+    model: WorldModel,
+    variables: Any,
+    batch: Batch,
+    config: LearnerConfig,
+    rolled: Array | None = None,
 ) -> tuple[Array, LossOutput]:
     """Compute the loss of a batch.
 
@@ -89,6 +105,7 @@ def efficientzero_loss(
         variables: The model's variables.
         batch: The batch.
         config: The learner's settings.
+        rolled: The latents of the positions with a lead, ``[F, ...]``; they get no gradient.
 
     Returns:
         The loss, ``[]``, and its other outputs.
@@ -96,7 +113,7 @@ def efficientzero_loss(
     assert_batch(batch, model.actions.count)
     support, steps = model.support, batch.action.shape[1]
     in_training = InTraining(model, variables)
-    out = unroll_model(in_training, batch, config.prefix_horizon)
+    out = unroll_model(in_training, batch, config.prefix_horizon, rolled)
     value, prefix, policy = batch.value.T, batch.prefix.T, batch.policy.swapaxes(0, 1)
     alive = batch.alive.T.astype(jnp.float32)  # [K + 1, B]
     taken = jnp.concatenate([jnp.ones_like(alive[:1]), alive[:-1]])  # the step to state k
@@ -134,6 +151,10 @@ def efficientzero_loss(
         "consistency/cosine": _mean(out.similarity, compared),
         "target/age": batch.age.mean(dtype=jnp.float32),
     }
+    if rolled is not None and batch.lead is not None:
+        count = rolled.shape[0]
+        metrics["lead/steps"] = batch.lead.lengths.mean(dtype=jnp.float32)
+        metrics["lead/value_error"] = error[0, :count].mean()
     return loss, LossOutput(error[0], metrics, in_training.variables)
 
 

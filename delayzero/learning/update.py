@@ -13,6 +13,7 @@ from jax import Array
 from delayzero.actions import Queue
 from delayzero.learning.augment import augmented
 from delayzero.learning.batch import Batch, assemble, window_targets
+from delayzero.learning.leads import draw_leads, lead_queues, rolled_latents
 from delayzero.learning.learner import (
     PRIORITY_FLOOR,
     LearnerState,
@@ -31,7 +32,7 @@ from delayzero.planning import Planner
 from delayzero.replay import Replay, Sample, with_priorities
 from delayzero.settings import LearnerConfig, ReanalysisConfig, ReplayConfig
 
-SAMPLING, AUGMENTATION, COMPARED = range(3)
+SAMPLING, AUGMENTATION, COMPARED, LEADS = range(4)
 """The random streams of an update."""
 
 
@@ -46,6 +47,8 @@ class Learner:
         replay: The sampling settings.
         total_updates: The number of updates of the whole run, for schedules.
         augment: Whether to augment images.
+        leads: The number of positions of a batch that have a lead.
+        longest_lead: The longest lead.
     """
 
     planner: Planner
@@ -54,6 +57,8 @@ class Learner:
     replay: ReplayConfig
     total_updates: int
     augment: bool
+    leads: int = 0
+    longest_lead: int = 0
 
     @property
     def window(self) -> int:
@@ -94,6 +99,9 @@ class Learner:
             ahead=self.window,
             progress=state.updates / self.total_updates,
         )
+        lead = None
+        if self.leads:
+            sample, lead = self._with_leads(replay, sample, _stream(key, state, LEADS))
         if self.reanalysis.mode == "batch":
             targets = search_windows(
                 self.planner,
@@ -114,6 +122,7 @@ class Learner:
             self.config,
             discount=self.planner.discount,
             updates=state.updates,
+            lead=lead,
         )
         return sample, batch
 
@@ -128,10 +137,15 @@ class Learner:
 
     def gradients(self, variables: Any, batch: Batch) -> tuple[Any, LossOutput]:
         """Return the gradient of the loss, and the loss's other outputs."""
+        model, rolled = self.planner.model, None
+        if batch.lead is not None:
+            with jax.named_scope("leads"):
+                first = batch.observation[: batch.lead.mask.shape[0]]
+                rolled = rolled_latents(model, variables, first, batch.lead)
 
         def loss(params: Any) -> tuple[Array, LossOutput]:
             with_params = {**variables, "params": params}
-            return efficientzero_loss(self.planner.model, with_params, batch, self.config)
+            return efficientzero_loss(model, with_params, batch, self.config, rolled)
 
         gradient, output = jax.grad(loss, has_aux=True)(variables["params"])
         return gradient, output
@@ -156,6 +170,15 @@ class Learner:
             return every
         return jax.random.permutation(key, every, axis=1, independent=True)[:, :count]
 
+    def _with_leads(self, replay: Replay, sample: Sample, key: Array) -> tuple[Sample, Queue]:
+        """Choose positions that get a lead, and put them first; their order was by priority."""
+        order_key, lead_key = jax.random.split(key)
+        order = jax.random.permutation(order_key, self.config.batch_size)
+        sample = jax.tree.map(lambda x: x[order], sample)
+        chosen = jax.tree.map(lambda x: x[: self.leads], sample)
+        leads = draw_leads(replay, lead_key, self.leads, self.longest_lead)
+        return sample, lead_queues(replay, chosen, leads, self.longest_lead)
+
     def _one_update(
         self, state: LearnerState, replay: Replay, key: Array
     ) -> tuple[LearnerState, Replay, Metrics]:
@@ -179,7 +202,10 @@ class Learner:
         finite = all_finite(norm, output.metrics["loss"], batch.value, batch.prefix)
         rate = learning_rate(self.config, self.total_updates)(state.updates)
         state = only_if(finite, updated, state)
-        renewed = with_priorities(replay, sample, output.priority + PRIORITY_FLOOR)
+        # A priority is the value error at an encoded state: positions with a lead keep theirs.
+        encoded = jax.tree.map(lambda x: x[self.leads :], sample)
+        errors = output.priority[self.leads :]
+        renewed = with_priorities(replay, encoded, errors + PRIORITY_FLOOR)
         priority = jnp.where(finite, renewed.priority, replay.priority)
         metrics = {
             **output.metrics,

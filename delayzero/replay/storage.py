@@ -279,10 +279,14 @@ def can_be_sampled(replay: Replay, ahead: int) -> Array:
         ahead: The number of rows after its own that a sample needs.
     """
     times = row_times(replay)
-    lost = replay.length - replay.rows
-    oldest = jnp.where(lost > 0, lost + replay.stack - 1, 0)
-    complete = (times >= oldest) & (times + ahead < replay.length)
+    complete = (times >= oldest_time(replay)) & (times + ahead < replay.length)
     return complete[:, None] & ~replay.transitions.final
+
+
+def oldest_time(replay: Replay) -> Array:
+    """Return the time of the oldest row whose observation has all its frames, ``[]``."""
+    lost = replay.length - replay.rows
+    return jnp.where(lost > 0, lost + replay.stack - 1, 0)
 
 
 def episode_starts(replay: Replay, times: Array, envs: Array) -> Array:

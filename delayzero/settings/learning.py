@@ -7,6 +7,11 @@ from typing import Literal
 
 from delayzero.bounds import COUNT, NOT_NEGATIVE, POSITIVE, SHARE, Bounds, check_numbers
 
+LEAD_SHARE = 0.25
+"""The default of --learner.lead-share under long delays."""
+MOST_LEADS = 0.75
+"""The largest --learner.lead-share: the encoder learns from the other positions alone."""
+
 
 @dataclass(frozen=True)
 class LearnerConfig:
@@ -41,6 +46,10 @@ class LearnerConfig:
     """Number of unrolled steps at which imagined latents are compared with real ones.
     They are drawn for each position of a batch; the loss is scaled up to all steps.
     None, or more than --learner.unroll: compare at all of them."""
+    lead_share: float | None = None
+    """Share of the positions of a batch that start from a rolled latent, as decisions under delay
+    do. None: a quarter if the agent looks further ahead than --learner.unroll steps, otherwise
+    none."""
     augment: bool | None = None
     """Shift and scale images randomly; None: only if they are pixels (uint8)."""
     optimiser: Literal["sgd", "adam"] = "sgd"
@@ -74,6 +83,7 @@ class LearnerConfig:
                     *("weight_decay", "mixed_value_after", "mixed_value_age"),
                 ),
                 SHARE: ("drop_at",),
+                Bounds(0, MOST_LEADS): ("lead_share",),
             },
         )
 
@@ -81,6 +91,17 @@ class LearnerConfig:
     def window(self) -> int:
         """Rows after a sampled one that its targets need."""
         return self.unroll + self.td_steps
+
+    def leads(self, longest: int) -> int:
+        """Return how many positions of a batch have a lead.
+
+        Args:
+            longest: The most steps that the agent looks ahead.
+        """
+        share = self.lead_share
+        if share is None:
+            share = LEAD_SHARE if longest > self.unroll else 0.0
+        return round(share * self.batch_size) if longest else 0
 
 
 @dataclass(frozen=True)

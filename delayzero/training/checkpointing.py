@@ -22,7 +22,7 @@ from delayzero.training.collector import Collector
 from delayzero.training.learning import Learning
 from delayzero.training.reporting import Reporter
 
-SCHEMA = 3
+SCHEMA = 4
 """The number of this form of checkpoints; the first had no such number."""
 
 

@@ -27,6 +27,7 @@ from delayzero.progress import Advance, progress, say
 from delayzero.runs.checkpoint import Checkpoints
 from delayzero.runs.run_folder import RunFolder
 from delayzero.settings import LearningConfig, SearchingConfig, TrainConfig
+from delayzero.settings.learning import LEAD_SHARE
 from delayzero.spaces import Spaces
 from delayzero.training.alarms import Alarms
 from delayzero.training.checkpointing import RunCheckpoints, check_version
@@ -104,11 +105,11 @@ def advise(system: System) -> None:
     config = system.config
     if not (system.agent.looks_ahead and isinstance(config, SearchingConfig)):
         return
-    if config.longest_way > config.learner.unroll:
+    learner = config.learner
+    if config.longest_way > learner.unroll and not learner.leads(config.longest_way):
         say(
             f"the model is rolled through up to {config.longest_way} actions and trained for "
-            f"{config.learner.unroll}: --learner.unroll {config.longest_way} trains it that far, "
-            "and takes longer"
+            f"{learner.unroll}: --learner.lead-share {LEAD_SHARE} trains it that far"
         )
 
 

@@ -1,0 +1,92 @@
+"""Leads: for some rows of a batch, the model starts from a latent that it has rolled there.
+
+An agent that looks ahead reads latents that were rolled through as many actions as its decision is
+late, not encoded ones. So a share of the rows of a batch is unrolled from such latents. The *lead*
+of a row t is the number of steps L before it: its observation is that at t - L, and the dynamics
+run through the executed actions in between, without a gradient and with the running statistics, as
+while acting. From there on the row is trained like any other, with the targets of t and the steps
+after it. So everything that acting and its search read is trained where they read it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import chex
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from delayzero.actions import Queue
+from delayzero.model import WorldModel
+from delayzero.replay import Replay, Sample, oldest_time
+
+BY_DELAY = 0.5
+"""The share of leads that are delays of stored decisions; the others are uniform up to the longest:
+under a constant law the latents on the way are trained by them alone."""
+
+
+def draw_leads(replay: Replay, key: Array, count: int, longest: int) -> Array:
+    """Draw leads from 1 to ``longest``, ``[count]``.
+
+    Half of them are as long as the delays of stored decisions, drawn uniformly; a delay of 0
+    counts as 1.
+
+    Args:
+        replay: The replay.
+        key: A random key.
+        count: The number of leads.
+        longest: The longest lead.
+    """
+    kind_key, row_key, uniform_key = jax.random.split(key, 3)
+    stored = jnp.minimum(replay.length, replay.rows) * replay.num_envs
+    place = jax.random.randint(row_key, (count,), 0, stored)
+    row = place // replay.num_envs, place % replay.num_envs
+    uniform = jax.random.randint(uniform_key, (count,), 1, longest + 1)
+    by_delay = jax.random.uniform(kind_key, (count,)) < BY_DELAY
+    decided = by_delay & ~replay.transitions.final[row]
+    return jnp.where(decided, jnp.clip(replay.decisions.delay[row], 1, longest), uniform)
+
+
+def lead_queues(replay: Replay, sample: Sample, leads: Array, longest: int) -> Queue:
+    """Return the executed actions that lead to rows, oldest first, ``[F, longest]``.
+
+    A lead is shortened if an end of the return, the start of the episode or the oldest stored
+    observation lies on the way.
+
+    Args:
+        replay: The replay.
+        sample: The rows, ``[F]``.
+        leads: The wanted leads, ``[F]``, from 0 to ``longest``.
+        longest: The longest lead.
+    """
+    chex.assert_equal_shape([sample.times, sample.envs, leads])
+    rows, envs = replay.rows, sample.envs[:, None]
+    back = jnp.arange(1, longest + 1, dtype=jnp.int32)
+    times = sample.times[:, None] - back  # [F, longest], the nearest first
+    start = replay.start[sample.times % rows, sample.envs]
+    earliest = jnp.maximum(start, oldest_time(replay))
+    transitions = replay.transitions
+    ends = (transitions.terminated | transitions.truncated)[times % rows, envs]
+    connected = jnp.cumprod((times >= earliest[:, None]) & ~ends, axis=1).sum(axis=1)
+    leads = jnp.minimum(leads, connected)[:, None]
+    forward = sample.times[:, None] - leads + back - 1
+    return Queue(transitions.action[forward % rows, envs], back <= leads)
+
+
+def rolled_latents(model: WorldModel, variables: Any, observation: Array, queue: Queue) -> Array:
+    """Encode observations ``[F, S, ...]`` and roll them through queues ``[F, longest]``.
+
+    All queues take the same number of steps, known when the program is compiled: a GPU then makes
+    them without asking the host whether to continue.
+    """
+    bound = model.bind(variables)
+
+    def move(latent: Array, step: tuple[Array, Array]) -> tuple[Array, None]:
+        action, moves = step
+        moved = model.bind(variables).step(latent, action)
+        return jnp.where(moves.reshape(-1, *(1 for _ in latent.shape[1:])), moved, latent), None
+
+    steps = (queue.action.T, queue.mask.T)
+    latent: Array = jax.lax.scan(move, bound.represent(observation), steps)[0]
+    return jax.lax.stop_gradient(latent)
