@@ -2,15 +2,19 @@
 
     python benchmarks/learner.py --preset atari      (a GPU)
     python benchmarks/learner.py --preset minatar    (a CPU)
+    python benchmarks/learner.py --preset atari --delay walk:25
 
 ``update`` is a whole update as in training: one of many in a compiled loop. The parts are compiled
-separately, each in its own loop, so they do not add up exactly.
+separately, each in its own loop, so they do not add up exactly. Under a long delay,
+``without_leads`` is an update in which no position has a lead, and ``cost_of_leads`` the ratio of
+the two; each is the least of three measurements, which alternate.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -25,15 +29,42 @@ from delayzero.learning.optimiser import make_optimiser
 from delayzero.playing.system import System
 from delayzero.replay import Replay
 
+REPEATS = 3
 
-def whole_update(system: System, state: LearnerState, replay: Replay, count: int) -> float:
-    """Return the milliseconds of an update, one of ``count`` in a call."""
+
+def whole_updates(
+    systems: list[System], state: LearnerState, replay: Replay, count: int
+) -> list[float]:
+    """Return the milliseconds of an update of each system, one of ``count`` in a call."""
     arguments = (state, replay, jax.random.key(1), jnp.int32(count))
-    update = compiled_update(system, *arguments)
-    jax.block_until_ready(update(*arguments))
-    begun = time.perf_counter()
-    jax.block_until_ready(update(*arguments))
-    return round((time.perf_counter() - begun) * 1e3 / count, 3)
+    updates = [compiled_update(system, *arguments) for system in systems]
+    for update in updates:
+        jax.block_until_ready(update(*arguments))
+
+    def once(update: Any) -> float:
+        begun = time.perf_counter()
+        jax.block_until_ready(update(*arguments))
+        return (time.perf_counter() - begun) * 1e3 / count
+
+    rounds = [[once(update) for update in updates] for _ in range(REPEATS)]
+    return [round(min(times), 3) for times in zip(*rounds, strict=True)]
+
+
+def update_times(
+    system: System, state: LearnerState, replay: Replay, count: int
+) -> dict[str, float]:
+    """Return the milliseconds of an update, with and without leads where there are some."""
+    learner = system.learner
+    assert isinstance(learner, Learner)
+    if not learner.leads:
+        return {"update": whole_updates([system], state, replay, count)[0]}
+    plain = replace(system, learner=replace(learner, leads=0))
+    update, without = whole_updates([system, plain], state, replay, count)
+    return {
+        "update": update,
+        "without_leads": without,
+        "cost_of_leads": round(update / without, 3),
+    }
 
 
 def parts(system: System, state: LearnerState, replay: Replay) -> dict[str, float]:
@@ -50,7 +81,9 @@ def parts(system: System, state: LearnerState, replay: Replay) -> dict[str, floa
 
     def forward(key: Array, variables: Any, batch: Any) -> Any:
         moved = jittered(key, variables)
-        loss, output = efficientzero_loss(learner.planner.model, moved, batch, learner.config)
+        loss, output = efficientzero_loss(
+            learner.planner.model, moved, batch, learner.config, learner.rolled(moved, batch)
+        )
         return loss, output.variables
 
     def gradients(key: Array, variables: Any, batch: Any) -> Any:
@@ -81,18 +114,20 @@ def main() -> None:
         "--positions", type=int, default=20_000, help="positions stored in the replay"
     )
     parser.add_argument("--updates", type=int, default=64, help="updates in one call")
+    parser.add_argument("--delay", default="constant:0", metavar="LAW", help="the delay law")
     options = parser.parse_args()
-    system = system_of(options.preset)
+    system = system_of(options.preset, delay=options.delay)
     replay = filled_replay(system, options.positions // system.config.envs)
     state = jax.jit(system.first_state)(jax.random.key(0))
     figures = {
         "preset": options.preset,
+        "delay": options.delay,
         "batch_size": system.searching.learner.batch_size,
         "unroll": system.searching.learner.unroll,
         "dtype": jnp.dtype(system.planner.model.dtype).name,
         "positions": options.positions,
         "milliseconds": {
-            "update": whole_update(system, state, replay, options.updates),
+            **update_times(system, state, replay, options.updates),
             **parts(system, state, replay),
         },
     }

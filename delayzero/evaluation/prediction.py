@@ -41,6 +41,9 @@ ENVS = 8
 """Environments played in parallel to collect these positions."""
 
 
+JUMP = 0.9
+"""A step is a jump if the observation changes more than in this share of all measured steps."""
+
 Curves = dict[str, list[float | None]]
 """Curves by name, with an entry for each number of steps ahead."""
 
@@ -58,6 +61,27 @@ class Nearness(NamedTuple):
     """The absolute difference of values."""
 
 
+class Events(NamedTuple):
+    """What lies on the way to a rolled state; the fields exclude each other, the first wins."""
+
+    life: Any
+    """A life was lost, and the game went on. Only here states after the end of a return count."""
+    reward: Any
+    """There was a reward."""
+    jump: Any
+    """The observation changed much in one step, as where objects appear or the scene changes."""
+    quiet: Any
+    """None of these."""
+
+
+class Part(NamedTuple):
+    """Means over the positions with one kind of event on the way, ``[H]`` each."""
+
+    policy_agreement: Array
+    value_error: Array
+    positions: Array
+
+
 class Quality(NamedTuple):
     """Means over positions, ``[H]`` each; entry k is for k + 1 steps ahead, NaN for no position."""
 
@@ -66,12 +90,27 @@ class Quality(NamedTuple):
     stale: Nearness
     """For the latent of the start, unchanged: an agent that ignores delay acts on it."""
     positions: Array
-    """The number of positions in each mean: those whose episode lasts that long."""
+    """The number of positions in each mean: those whose return lasts that long."""
+    reward_recall: Array
+    """The share of the rewards of the last step of which the model predicts at least half."""
+    rewards: Array
+    """The number of those rewards."""
+    by_event: Events
+    """A :class:`Part` for each kind of event, of the rolled latents."""
 
     def curves(self) -> dict[str, Array]:
-        """Return every curve by name; the names of the stale latent's begin with ``stale_``."""
-        stale = {f"stale_{name}": curve for name, curve in self.stale._asdict().items()}
-        return {**self.rolled._asdict(), **stale, "positions": self.positions}
+        """Return every curve by name.
+
+        Those of the stale latent begin with ``stale_``, those of a part with the event's name.
+        """
+        parts = {"stale": self.stale, **self.by_event._asdict()}
+        return {
+            **self.rolled._asdict(),
+            **{f"{part}_{name}": x for part, c in parts.items() for name, x in c._asdict().items()},
+            "positions": self.positions,
+            "reward_recall": self.reward_recall,
+            "rewards": self.rewards,
+        }
 
     def lists(self) -> Curves:
         """Return the curves as lists for JSON; None instead of NaN."""
@@ -113,24 +152,59 @@ def foresight(
         queue = queues_at(replay, (slots + k) % replay.rows, envs)
         return model.bind(variables).represent(frames, queue)
 
+    def newest(k: Array) -> Array:
+        return stacked_frames(replay, times + k, envs, start, 1).astype(jnp.float32)
+
+    steps = jnp.arange(horizon, dtype=jnp.int32)
+    in_one_game = ~transitions.final[(slots + 1 + steps[:, None]) % replay.rows, envs]
+    in_one_game = jnp.cumprod(in_one_game, axis=0).astype(bool)  # [H, B]
+    changes = jax.lax.map(lambda k: _mean_change(newest(k), newest(k + 1)), steps)
+    jumps = changes > jnp.nanquantile(jnp.where(in_one_game, changes, jnp.nan), JUMP)
     now = encoded(jnp.int32(0))
 
-    def ahead(carry: tuple[Array, Array], k: Array) -> tuple[tuple[Array, Array], Quality]:
-        latent, alive = carry
+    def ahead(carry: Any, k: Array) -> tuple[Any, Quality]:
+        latent, alive, lost, rewarded, jumped = carry
         rows = (slots + k) % replay.rows
+        reward = transitions.reward[rows, envs]
         alive = alive & ~ends[rows, envs]
+        lost, rewarded = lost | transitions.terminated[rows, envs], rewarded | (reward != 0)
+        jumped = jumped | jumps[k]
         bound = model.bind(variables)
         latent, real = bound.step(latent, transitions.action[rows, envs]), encoded(k + 1)
+        prefix, _ = bound.value_prefix(latent, bound.initial_memory(positions))
+        found = model.support.decode(prefix) * jnp.sign(reward) >= jnp.abs(reward) / 2
 
-        def mean(values: Array) -> Array:
-            return jnp.sum(jnp.where(alive, values, 0)) / jnp.sum(alive)  # NaN for no position
+        def mean(values: Array, chosen: Array = alive) -> Array:
+            return jnp.sum(jnp.where(chosen, values, 0)) / jnp.sum(chosen)  # NaN for no position
 
-        rolled, stale = (jax.tree.map(mean, _nearness(bound, x, real)) for x in (latent, now))
-        quality = Quality(rolled, stale, jnp.sum(alive))
-        return (latent, alive), quality
+        rolled, stale = _nearness(bound, latent, real), _nearness(bound, now, real)
 
-    begin = now, jnp.full(positions, usable.any())
-    quality: Quality = jax.lax.scan(ahead, begin, jnp.arange(horizon, dtype=jnp.int32))[1]
+        def part(event: Array) -> Part:
+            chosen = event & in_one_game[k] & usable.any()
+            agreement, error = rolled.policy_agreement, rolled.value_error
+            return Part(mean(agreement, chosen), mean(error, chosen), jnp.sum(chosen))
+
+        calm = ~lost & alive
+        events = Events(
+            life=lost,
+            reward=calm & rewarded,
+            jump=calm & ~rewarded & jumped,
+            quiet=calm & ~rewarded & ~jumped,
+        )
+        paid = usable.any() & in_one_game[k] & ~lost & (reward != 0)
+        quality = Quality(
+            rolled=jax.tree.map(mean, rolled),
+            stale=jax.tree.map(mean, stale),
+            positions=jnp.sum(alive),
+            reward_recall=mean(found, paid),
+            rewards=jnp.sum(paid),
+            by_event=Events(*map(part, events)),
+        )
+        return (latent, alive, lost, rewarded, jumped), quality
+
+    nothing = jnp.zeros(positions, bool)
+    begin = now, jnp.full(positions, usable.any()), nothing, nothing, nothing
+    quality: Quality = jax.lax.scan(ahead, begin, steps)[1]
     return quality
 
 
@@ -182,6 +256,11 @@ def _nearness(model: WorldModel, latent: Array, real: Array) -> Nearness:
         policy_agreement=_likeliest(guess) == _likeliest(truth),
         value_error=jnp.abs(value - true_value),
     )
+
+
+def _mean_change(before: Array, after: Array) -> Array:
+    """Return the mean absolute difference of observations ``[B, ...]``, ``[B]``."""
+    return jnp.abs(after - before).mean(axis=tuple(range(1, before.ndim)))
 
 
 def _length(x: Array) -> Array:

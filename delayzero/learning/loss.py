@@ -111,6 +111,7 @@ def efficientzero_loss(
         The loss, ``[]``, and its other outputs.
     """
     assert_batch(batch, model.actions.count)
+    assert (rolled is None) == (batch.lead is None), "latents are rolled where there are leads"
     support, steps = model.support, batch.action.shape[1]
     in_training = InTraining(model, variables)
     out = unroll_model(in_training, batch, config.prefix_horizon, rolled)
@@ -151,10 +152,9 @@ def efficientzero_loss(
         "consistency/cosine": _mean(out.similarity, compared),
         "target/age": batch.age.mean(dtype=jnp.float32),
     }
-    if rolled is not None and batch.lead is not None:
-        count = rolled.shape[0]
+    if batch.lead is not None:
         metrics["lead/steps"] = batch.lead.lengths.mean(dtype=jnp.float32)
-        metrics["lead/value_error"] = error[0, :count].mean()
+        metrics["lead/value_error"] = error[0, : batch.lead.mask.shape[0]].mean()
     return loss, LossOutput(error[0], metrics, in_training.variables)
 
 

@@ -135,17 +135,21 @@ class Learner:
         period = max(1, self.config.target_period)
         return state.updates // period * period
 
+    def rolled(self, variables: Any, batch: Batch) -> Array | None:
+        """Return the latents of the positions with a lead, ``[F, ...]``; None if none has one."""
+        if batch.lead is None:
+            return None
+        observation = batch.observation[: batch.lead.mask.shape[0]]
+        with jax.named_scope("leads"):
+            return rolled_latents(self.planner.model, variables, observation, batch.lead)
+
     def gradients(self, variables: Any, batch: Batch) -> tuple[Any, LossOutput]:
         """Return the gradient of the loss, and the loss's other outputs."""
-        model, rolled = self.planner.model, None
-        if batch.lead is not None:
-            with jax.named_scope("leads"):
-                first = batch.observation[: batch.lead.mask.shape[0]]
-                rolled = rolled_latents(model, variables, first, batch.lead)
+        rolled = self.rolled(variables, batch)
 
         def loss(params: Any) -> tuple[Array, LossOutput]:
             with_params = {**variables, "params": params}
-            return efficientzero_loss(model, with_params, batch, self.config, rolled)
+            return efficientzero_loss(self.planner.model, with_params, batch, self.config, rolled)
 
         gradient, output = jax.grad(loss, has_aux=True)(variables["params"])
         return gradient, output
