@@ -1,4 +1,4 @@
-"""A run's time, projected with updates that do nothing; processes side by side."""
+"""A run's time, projected with updates that do nothing; processes side by side; load."""
 
 import json
 import sys
@@ -31,6 +31,14 @@ def side_by_side(monkeypatch):
     import side_by_side
 
     return side_by_side
+
+
+@pytest.fixture
+def load(monkeypatch):
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "benchmarks"))
+    import load
+
+    return load
 
 
 def printed(benchmark, words, monkeypatch, capsys):
@@ -166,3 +174,19 @@ def test_a_process_that_fails_ends_the_measurement(side_by_side, monkeypatch, ca
     monkeypatch.setenv("JAX_PLATFORMS", "cpu")
     with pytest.raises(SystemExit, match="a process failed"):
         printed(side_by_side, ("--preset", "no-such-preset"), monkeypatch, capsys)
+
+
+def test_wrappers_under_load(load, monkeypatch, capsys):
+    words = ("--steps", "1000", "--envs", "2", "4", "--vector-steps", "3", "--repeats", "2")
+    made = printed(load, words, monkeypatch, capsys)
+    long_runs, vectors = made["many_steps"], made["many_environments"]
+    assert [(one["law"], one["episode"]) for one in long_runs] == [
+        (law, episode) for law in load.LAWS for episode in load.EPISODES
+    ]
+    assert all(one["steps"] == 1000 and one["time_ratio"] > 0 for one in long_runs)
+    assert all(one["resident_bytes"] > 1e6 for one in long_runs)
+    assert [one["law"] for one in vectors] == list(load.LAWS)
+    for one in vectors:
+        assert one["envs"] == [2, 4]
+        assert all(one[name]["median"] > 0 for name in ("step_ratio", "added_ratio"))
+    assert made["command"] == " ".join(("python benchmarks/load.py", *words))
