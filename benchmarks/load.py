@@ -1,6 +1,6 @@
 """The delay wrappers under load: many steps of one environment, and many environments at once.
 
-    python benchmarks/load.py > results/load-2-cores.json    (about ten minutes)
+    python benchmarks/load.py > results/load-2-cores.json    (five minutes of CPU time)
 
 Two questions, each for ``walk:15``, under which 19 % of the decisions never run and as many steps
 run a decision again, and for ``uniform:0-15``, where both are 70 %:
