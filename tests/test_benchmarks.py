@@ -1,4 +1,4 @@
-"""A run's time, projected with updates that do nothing; processes side by side."""
+"""A run's time, projected with updates that do nothing; processes side by side; load."""
 
 import json
 import sys
@@ -31,6 +31,14 @@ def side_by_side(monkeypatch):
     import side_by_side
 
     return side_by_side
+
+
+@pytest.fixture
+def load(monkeypatch):
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "benchmarks"))
+    import load
+
+    return load
 
 
 def printed(benchmark, words, monkeypatch, capsys):
@@ -166,3 +174,36 @@ def test_a_process_that_fails_ends_the_measurement(side_by_side, monkeypatch, ca
     monkeypatch.setenv("JAX_PLATFORMS", "cpu")
     with pytest.raises(SystemExit, match="a process failed"):
         printed(side_by_side, ("--preset", "no-such-preset"), monkeypatch, capsys)
+
+
+def test_wrappers_under_load(load, monkeypatch, capsys):
+    words = ("--steps", "20000", "--envs", "2", "4", "--vector-steps", "3", "--repeats", "2")
+    made = printed(load, words, monkeypatch, capsys)
+    long_runs, vectors = made["many_steps"], made["many_environments"]
+    assert [(one["law"], one["episode"]) for one in long_runs] == [
+        (law, episode) for law in load.LAWS for episode in load.EPISODES
+    ]
+    for one in long_runs:
+        assert one["steps"] == 20_000
+        assert one["time_ratio"] > 0
+        assert one["resident_bytes"] > 1e6
+        assert one["growth_blocks"] < 2000, "nothing is kept for each step"
+    assert [one["law"] for one in vectors] == list(load.LAWS)
+    for one in vectors:
+        assert one["envs"] == [2, 4]
+        assert all(one[name]["median"] > 0 for name in ("step_ratio", "added_ratio"))
+    assert made["command"] == " ".join(("python benchmarks/load.py", *words))
+
+
+def test_growth_of_memory_is_seen(load, monkeypatch):
+    kept, step = [], load.DelayedExecution.step
+
+    def leaking(self, action):
+        result = step(self, action)
+        kept.append(result[-1])
+        return result
+
+    monkeypatch.setattr(load.DelayedExecution, "step", leaking)
+    grown = load.many_steps("walk:15", None, 20_000, seed=0)
+    assert grown["growth_blocks"] > 19_000
+    assert grown["growth_bytes"] > 1e6

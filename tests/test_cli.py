@@ -8,7 +8,8 @@ import delayzero
 from delayzero import cli, extras
 from delayzero.arguments import Parser, UsageError, positive, whole
 from delayzero.cli import main
-from delayzero.delays.network import open_responder, serve
+from delayzero.delays import responder
+from delayzero.delays.responder import open_responder, serve
 
 
 @pytest.fixture(autouse=True)
@@ -128,7 +129,11 @@ def test_help_explains_trace_files(verb, columns, capsys):
         (["record", "127.0.0.1:1", "--save", "no/x.csv"], "no folder 'no'"),
         (["record", "127.0.0.1:1", "--period", "0"], "should be above 0"),
         (["record", "127.0.0.1:1", "--packets", "0"], "should be at least 1"),
+        (["record", "127.0.0.1:1", "--period", "0.5"], "at least 1 ms"),
         (["echo", "--port", "70000"], "between 0 and 65535"),
+        (["echo", "--port", "x"], "'x' should be a whole number"),
+        (["echo", "--host", "192.0.2.1"], "not an address of this machine"),
+        (["echo", "--host", "no.such.host.invalid"], "can't be found"),
     ],
 )
 def test_errors_are_one_line(words, message, capsys):
@@ -164,6 +169,44 @@ def test_record_writes_a_trace_and_the_line_to_use_it(tmp_path, capsys):
     assert "delayzero delays show trace:my%20trace.csv@2ms" in captured.out
     assert "4/4" in captured.err
     assert main(["delays", "show", "trace:my trace.csv@2ms"]) == 0
+
+
+@pytest.mark.parametrize(("words", "address", "lines"), [
+    ((), "127.0.0.1", ["for this machine only"]),
+    (("--host", "::1"), "::1", ["for this machine only"]),
+    (("--host", "0.0.0.0"), "0.0.0.0", ["on the other machine", "open to every machine"]),
+])  # fmt: skip
+def test_echo_says_who_can_reach_it(words, address, lines, monkeypatch, capsys):
+    bound = []
+
+    def interrupted(listening, stop):
+        bound.append(listening.getsockname()[0])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(responder, "serve", interrupted)
+    if address == "::1" and not _has_ipv6():
+        pytest.skip("no IPv6 here")
+    assert main(["delays", "echo", "--port", "0", *words]) == 0
+    assert bound == [address]
+    *shown, last = capsys.readouterr().out.splitlines()
+    assert last == "stopped"
+    assert len(shown) == len(lines)
+    for line, part in zip(shown, lines, strict=True):
+        assert part in line
+
+
+def _has_ipv6():
+    try:
+        open_responder(0, "::1").close()
+    except OSError:
+        return False
+    return True
+
+
+def test_echo_with_a_port_in_use(capsys):
+    with open_responder(0) as listening:
+        port = str(listening.getsockname()[1])
+        assert "the port is in use" in fails(capsys, "delays", "echo", "--port", port)
 
 
 def test_unexpected_errors_keep_their_traceback(monkeypatch):

@@ -13,15 +13,10 @@ from delayzero.delays import demo
 from delayzero.delays.channel import resolve_law
 from delayzero.delays.latency import InSteps
 from delayzero.delays.law import DelayError, Law
-from delayzero.delays.network import (
-    DEFAULT_PORT,
-    Recording,
-    echo,
-    parse_address,
-    record,
-    write_trace,
-)
+from delayzero.delays.network import Recording, parse_address, record, write_trace
+from delayzero.delays.packets import DEFAULT_PORT, LOOPBACK, is_loopback, shown
 from delayzero.delays.pictures import law_picture, picture_name
+from delayzero.delays.responder import RATE, TOTAL_RATE, echo
 from delayzero.delays.schedule import RULES
 from delayzero.delays.settings import DEFAULT_PERIOD, LATENCY_SETTINGS, STEP_SETTINGS
 from delayzero.delays.statistics import Characteristics, characterise
@@ -95,7 +90,11 @@ def _parser() -> Parser:
         help="port to listen on; 0 takes a free one (%(default)s)",
     )
     respond.add_argument(
-        "--host", metavar="H", default="0.0.0.0", help="address to listen on (%(default)s)"
+        "--host",
+        metavar="ADDRESS",
+        default=LOOPBACK,
+        help="address to listen on; 0.0.0.0 for all, open to other machines (%(default)s, "
+        "this machine only)",
     )
     return parser
 
@@ -135,7 +134,7 @@ def _record_options(parser: Parser) -> None:
         metavar="MS",
         type=positive,
         default=20.0,
-        help="milliseconds between packets (%(default)s)",
+        help="milliseconds between packets, at least 1 (%(default)s)",
     )
     parser.add_argument(
         "--timeout",
@@ -272,17 +271,29 @@ def _text(law: Law) -> str:
 
 
 def _echo(options: Any) -> None:
-    def ready(port: int) -> None:
-        print(
-            f"answering on {options.host}:{port}; on the other machine: "
-            f"delayzero delays record THIS_HOST:{port}   (stop with Ctrl-C)",
-            flush=True,
-        )
+    def ready(address: str, port: int) -> None:
+        print(_listening(address, port), flush=True)
 
     try:
         echo(options.port, options.host, ready=ready)
     except KeyboardInterrupt:
         print("stopped")
+
+
+def _listening(address: str, port: int) -> str:
+    """Say where the responder listens, who can reach it, and how to measure."""
+    where = shown(address, port)
+    if is_loopback(address):
+        return (
+            f"answering on {where}, for this machine only (others: --host 0.0.0.0); "
+            f"to measure: delayzero delays record {where}   (stop with Ctrl-C)"
+        )
+    return (
+        f"answering on {where}; on the other machine: "
+        f"delayzero delays record THIS_HOST:{port}   (stop with Ctrl-C)\n"
+        f"open to every machine that can reach UDP port {port}: it sends their measuring packets "
+        f"back (at most {RATE} per second and address, {TOTAL_RATE} in all) and does nothing else"
+    )
 
 
 def _aligned(rows: Sequence[tuple[str, ...]]) -> str:

@@ -1,9 +1,4 @@
-"""Measuring the delay of a real network: round trips of UDP packets, written as a trace.
-
-A packet has 28 bytes: a mark (4), the run's random token (8), a sequence number (8) and the
-sender's clock (8). The responder answers only requests, with the same bytes marked as a reply. So
-no reply is longer than its request, and two responders never answer each other.
-"""
+"""Measuring the delay of a real network: round trips of UDP packets, written as a trace."""
 
 from __future__ import annotations
 
@@ -13,24 +8,25 @@ import os
 import secrets
 import select
 import socket
-import struct
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from delayzero.delays.law import DelayError
+from delayzero.delays.packets import (
+    DEFAULT_PORT,
+    LOOPBACK,
+    READ_SIZE,
+    SHORTEST_PERIOD_MS,
+    NetworkError,
+    read_reply,
+    request,
+    resolve,
+    shown,
+)
 
-DEFAULT_PORT = 9720
-_REQUEST, _REPLY = b"DLZ?", b"DLZ!"
-_PACKET = struct.Struct("!4s8sQd")
 _PATIENCE = 3.0  # seconds (or three timeouts) to wait for the first reply
-
-
-class NetworkError(OSError):
-    """A network operation failed; the message says what to try."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +72,7 @@ def record(
     timeout_ms: float,
     progress: Callable[[int], None] = lambda units: None,
 ) -> Recording:
-    """Measure round trips to a responder (:func:`echo`).
+    """Measure round trips to a responder (:func:`delayzero.delays.responder.echo`).
 
     One packet is sent per period, whether or not earlier ones have been answered. A packet without
     a reply in time counts as lost, with the timeout as its delay. Ctrl-C stops the measurement and
@@ -86,7 +82,7 @@ def record(
         host: The name or address of the responder.
         port: Its port.
         packets: The number of packets to send.
-        period_ms: Milliseconds between two packets.
+        period_ms: Milliseconds between two packets, at least 1: responders limit their rate.
         timeout_ms: Milliseconds to wait for each reply.
         progress: Called with 1 after each packet sent.
 
@@ -96,8 +92,13 @@ def record(
     for what, value in (("packets", packets), ("period", period_ms), ("timeout", timeout_ms)):
         if not (value > 0 and math.isfinite(value)):
             raise DelayError(f"{what} should be above 0, not {value}")
+    if period_ms < SHORTEST_PERIOD_MS:
+        raise DelayError(
+            f"the period should be at least {SHORTEST_PERIOD_MS:g} ms, not {period_ms:g}: "
+            "responders limit their rate"
+        )
     with _connect(host, port) as sender:
-        run = _Run(sender, f"{host}:{port}", port, packets, period_ms / 1e3, timeout_ms / 1e3)
+        run = _Run(sender, shown(host, port), port, packets, period_ms / 1e3, timeout_ms / 1e3)
         try:
             run.measure(progress)
             complete = True
@@ -165,7 +166,7 @@ class _Run:
         number, now = len(self._sent), time.perf_counter()
         self._sent.append(now)
         try:
-            self._socket.send(_PACKET.pack(_REQUEST, self._token, number, now))
+            self._socket.send(request(self._token, number, now))
         except ConnectionRefusedError:
             self._refused()
         except OSError as error:
@@ -178,19 +179,17 @@ class _Run:
         if not select.select([self._socket], [], [], seconds)[0]:
             return
         try:
-            packet = self._socket.recv(_PACKET.size + 1)
+            reply = read_reply(self._socket.recv(READ_SIZE))
         except ConnectionRefusedError:
             self._refused()
             return
         except OSError:
             return
         now = time.perf_counter()
-        if len(packet) != _PACKET.size:
+        if reply is None or reply.token != self._token or reply.number >= len(self._sent):
             return
-        kind, token, number, sent = _PACKET.unpack(packet)
-        ours = kind == _REPLY and token == self._token and number < len(self._sent)
-        if ours and sent == self._sent[number]:
-            self._round_trips.setdefault(number, now - sent)
+        if reply.sent == self._sent[reply.number]:
+            self._round_trips.setdefault(reply.number, now - reply.sent)
 
     def _until(self, now: float, due: float) -> float:
         """Return the seconds until there is something to do besides receiving."""
@@ -207,9 +206,10 @@ class _Run:
             raise self._no_reply()
 
     def _no_reply(self) -> NetworkError:
+        host = "" if self._socket.getpeername()[0] == LOOPBACK else "--host ADDRESS "
         return NetworkError(
             f"no reply from {self._target}: "
-            f"is `delayzero delays echo --port {self._port}` running there?"
+            f"is `delayzero delays echo {host}--port {self._port}` running there?"
         )
 
 
@@ -230,90 +230,12 @@ def write_trace(samples: tuple[Sample, ...], path: Path) -> None:
         part.unlink(missing_ok=True)
 
 
-def answer(packet: bytes) -> bytes | None:
-    """Return the reply to a request: the packet with its mark changed. Otherwise None."""
-    if len(packet) != _PACKET.size or not packet.startswith(_REQUEST):
-        return None
-    return _REPLY + packet[len(_REPLY) :]
-
-
-def open_responder(port: int, host: str = "0.0.0.0") -> socket.socket:
-    """Open a socket that listens for requests; port 0 takes any free port.
-
-    Raises:
-        NetworkError: The port is in use, or the address is not this machine's.
-    """
-    family, address = _resolve(host, port)
-    responder = socket.socket(family, socket.SOCK_DGRAM)
-    try:
-        responder.bind(address)
-    except OSError as error:
-        responder.close()
-        raise NetworkError(
-            f"can't listen on {host}:{port}: {error.strerror}; "
-            f"is another responder running? Try another port: --port {_another(port)}"
-        ) from None
-    return responder
-
-
-def serve(responder: socket.socket, stop: threading.Event | None = None) -> None:
-    """Answer requests until ``stop`` is set, or forever."""
-    while stop is None or not stop.is_set():
-        if not select.select([responder], [], [], 0.1)[0]:
-            continue
-        try:
-            packet, sender = responder.recvfrom(_PACKET.size + 1)
-            reply = answer(packet)
-            if reply is not None:
-                responder.sendto(reply, sender)
-        except OSError:
-            continue  # this sender can't be reached any more; others may be
-
-
-def echo(
-    port: int = DEFAULT_PORT,
-    host: str = "0.0.0.0",
-    *,
-    ready: Callable[[int], None] = lambda port: None,
-    stop: threading.Event | None = None,
-) -> None:
-    """Run the responder that :func:`record` measures against.
-
-    Args:
-        port: The port to listen on; 0 takes any free port.
-        host: The address of this machine to listen on; ``0.0.0.0`` means all (IPv4).
-        ready: Called once with the port, when the responder listens.
-        stop: Stops the responder when set; by default it runs forever.
-
-    Raises:
-        NetworkError: The port is in use, or the address is not this machine's.
-    """
-    with open_responder(port, host) as responder:
-        ready(responder.getsockname()[1])
-        serve(responder, stop)
-
-
 def _connect(host: str, port: int) -> socket.socket:
-    family, address = _resolve(host, port)
+    family, address = resolve(host, port)
     sender = socket.socket(family, socket.SOCK_DGRAM)
     try:
         sender.connect(address)
     except OSError as error:
         sender.close()
-        raise NetworkError(f"can't reach {host}:{port}: {error.strerror}") from None
+        raise NetworkError(f"can't reach {shown(host, port)}: {error.strerror}") from None
     return sender
-
-
-def _resolve(host: str, port: int) -> tuple[socket.AddressFamily, Any]:
-    """Return the address of a host, IPv4 if it has one, since ``echo`` listens on IPv4."""
-    try:
-        addresses = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)
-    except (OSError, UnicodeError):
-        raise NetworkError(f"the host '{host}' can't be found; check its name") from None
-    addresses.sort(key=lambda entry: entry[0] != socket.AF_INET)
-    family, *_, address = addresses[0]
-    return family, address
-
-
-def _another(port: int) -> int:
-    return port + 1 if port < 65535 else DEFAULT_PORT
