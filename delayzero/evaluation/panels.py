@@ -22,6 +22,14 @@ COLOURS = {
     "random": GREY,
 }
 """The colour of each agent in every picture."""
+EVENT_STYLES = {
+    "quiet": ("#009E73", "nothing special"),
+    "jump": ("#56B4E9", "a sudden change"),
+    "reward": ("#E69F00", "a reward"),
+    "life": ("#D55E00", "a lost life"),
+}
+"""The colour and the label of each kind of event that lies on the way to a predicted state."""
+EVENTS = tuple(EVENT_STYLES)
 HORIZON_LABEL = "steps ahead (dashed: state not rolled forward)"
 
 
@@ -39,6 +47,19 @@ def draw_prediction(axes: Axes, agent: str, prediction: Mapping[str, Any], name:
     horizon, rolled, stale = (np.array(prediction[one], np.float64) for one in names)
     axes.plot(horizon, rolled, "o-", color=colour, markersize=4, label=agent)
     axes.plot(horizon, stale, "--", color=colour, linewidth=1, alpha=0.6)
+
+
+def draw_events(axes: Axes, prediction: Mapping[str, Any]) -> None:
+    """Draw how often policies agree by horizon, a line for each kind of event on the way.
+
+    Args:
+        axes: The panel.
+        prediction: Curves by name, see :mod:`delayzero.evaluation.prediction`.
+    """
+    horizon = np.array(prediction["horizon"], np.float64)
+    for event, (colour, label) in EVENT_STYLES.items():
+        curve = np.array(prediction[f"{event}_policy_agreement"], np.float64)
+        axes.plot(horizon, curve, "o-", color=colour, markersize=3, label=label)
 
 
 def dress(axes: Axes, title: str, below: str, beside: str) -> None:

@@ -1,5 +1,6 @@
 """Foresight against a slow version, on a world that is known and on one that is not."""
 
+import itertools
 import json
 from dataclasses import replace
 
@@ -8,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from delayzero.evaluation.prediction import foresight
+from delayzero.evaluation.prediction import JUMP, Events, Nearness, foresight
 from delayzero.files import plain
 from delayzero.playing.environments import make_training_env
 from delayzero.playing.system import build_system
@@ -40,10 +41,13 @@ def test_without_positions_nothing_is_measured(rows, measuring):
     variables, measure = measuring
     lists = measure(variables, replay, jax.random.key(7)).lists()
     expected = 20 if rows > HORIZON else 0
-    assert lists.pop("positions") == [expected] * HORIZON
-    assert len(lists) == 8
-    for curve in lists.values():
-        assert all((entry is None) == (expected == 0) for entry in curve)
+    assert lists["positions"] == [expected] * HORIZON
+    parts = [lists[f"{event}_positions"] for event in Events._fields]
+    assert np.sum(parts, axis=0).tolist() == [expected] * HORIZON
+    assert len(lists) == 4 + 4 + 3 + 4 * 3
+    for name in Nearness._fields:
+        for curve in (lists[name], lists[f"stale_{name}"]):
+            assert all((entry is None) == (expected == 0) for entry in curve)
     assert json.loads(json.dumps(lists)) == lists
     assert plain(lists["similarity"]) == lists["similarity"], "as metrics are written"
 
@@ -51,6 +55,7 @@ def test_without_positions_nothing_is_measured(rows, measuring):
 def test_it_is_what_a_slow_version_says():
     config = small(stack=2, max_steps=15, rows=6, random_interactions=72, interactions=900)
     _, replay, *_ = play(replace(config, delay="walk:3"), 12)
+    replay = with_lives_and_rewards(replay)
     env = make_training_env(config)
     system = build_system(config, Spaces.of(env))
     model = system.planner.model
@@ -67,6 +72,9 @@ def test_it_is_what_a_slow_version_says():
     predict = jax.jit(lambda latent: model.bind(variables).predict(latent))
     project = jax.jit(lambda latent: model.bind(variables).project(latent))
     predicted = jax.jit(lambda projection: model.bind(variables).predict_projection(projection))
+    value_prefix = jax.jit(
+        lambda latent, memory: model.bind(variables).value_prefix(latent, memory)
+    )
     decode = jax.jit(model.support.decode)
     t = jax.tree.map(np.asarray, replay.transitions)
     usable = np.zeros((rows, config.envs))
@@ -92,18 +100,67 @@ def test_it_is_what_a_slow_version_says():
             float(abs(decode(guess.value_logits) - decode(truth.value_logits))[0]),
         ]
 
+    def last_reward(latent):
+        logits, _ = value_prefix(latent, model.initial_memory(1))
+        return float(decode(logits)[0])
+
+    def steps_of_one_game(time, i):
+        return itertools.takewhile(lambda k: not t.final[time + k + 1, i], range(HORIZON))
+
+    places_of = [divmod(int(place), config.envs) for place in np.asarray(chosen)]
+    moves = {
+        (time + k, i): np.abs(frames[time + k + 1, i] - frames[time + k, i]).mean()
+        for time, i in places_of
+        for k in steps_of_one_game(time, i)
+    }
+    every = [moves[time + k, i] for time, i in places_of for k in steps_of_one_game(time, i)]
+    threshold = np.quantile(np.float32(every), JUMP)
+
     sums = [[] for _ in range(HORIZON)]
-    for place in np.asarray(chosen):
-        time, i = divmod(int(place), config.envs)
+    recalled = [[] for _ in range(HORIZON)]
+    by_event = {(event, k): [] for event in Events._fields for k in range(HORIZON)}
+    for time, i in places_of:
         latent = now = represent(jnp.asarray(stack_at(time, i))[None])
-        for k in range(HORIZON):
-            if t.terminated[time + k, i] or t.truncated[time + k, i]:
-                break
+        lives = rewards = jumps = 0
+        for k in steps_of_one_game(time, i):
+            reward = t.reward[time + k, i]
+            lives += t.terminated[time + k, i]
+            rewards += reward != 0
+            jumps += moves[time + k, i] > threshold
             latent = step(latent, jnp.asarray(t.action[time + k, i])[None])
             real = represent(jnp.asarray(stack_at(time + k + 1, i))[None])
-            sums[k].append([nearness(latent, real), nearness(now, real)])
+            near = nearness(latent, real)
+            event = "life" if lives else "reward" if rewards else "jump" if jumps else "quiet"
+            by_event[event, k].append(near[2:])
+            if not lives:
+                sums[k].append([near, nearness(now, real)])
+                if reward:
+                    recalled[k].append(last_reward(latent) * np.sign(reward) >= abs(reward) / 2)
     for k in range(HORIZON):
         assert int(measured.positions[k]) == len(sums[k])
         found = [[float(field[k]) for field in part] for part in measured[:2]]
         np.testing.assert_allclose(found, np.mean(sums[k], axis=0), rtol=2e-3, atol=1e-4)
+        assert int(measured.rewards[k]) == len(recalled[k]) > 0
+        assert float(measured.reward_recall[k]) == pytest.approx(np.mean(recalled[k]))
+        for event, part in measured.by_event._asdict().items():
+            wanted = by_event[event, k]
+            assert int(part.positions[k]) == len(wanted)
+            if wanted:
+                found = [float(part.policy_agreement[k]), float(part.value_error[k])]
+                np.testing.assert_allclose(found, np.mean(wanted, axis=0), rtol=2e-3, atol=1e-4)
+    assert all(any(by_event[event, k] for k in range(HORIZON)) for event in Events._fields)
     assert len(sums[-1]) < places, "some episodes end on the way"
+
+
+def with_lives_and_rewards(replay):
+    """The same replay, in which lives are lost on the way and most steps have no reward."""
+    rng, t = np.random.default_rng(0), replay.transitions
+    final, grid = np.asarray(t.final), t.reward.shape
+    goes_on = ~final & ~np.roll(final, -1, axis=0)
+    lost = (rng.random(grid) < 0.1) & goes_on
+    reward = rng.choice([0.0, 0.3, -0.3], p=[0.7, 0.2, 0.1], size=grid) * ~final
+    return replay._replace(
+        transitions=t._replace(
+            terminated=t.terminated | lost, reward=jnp.asarray(reward, jnp.float32)
+        )
+    )

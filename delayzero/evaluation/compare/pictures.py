@@ -10,7 +10,9 @@ from delayzero.delays.pictures import PALE, new_figure
 from delayzero.evaluation.compare.results import AgentResult, Estimate, mean_curve
 from delayzero.evaluation.panels import (
     COLOURS,
+    EVENTS,
     HORIZON_LABEL,
+    draw_events,
     draw_prediction,
     dress,
     legend_beside,
@@ -73,15 +75,29 @@ def overview(results: Sequence[AgentResult], delay: str, laws: Sequence[str]) ->
 
 
 def prediction_picture(results: Sequence[AgentResult]) -> Figure:
-    """Draw how well each agent's model predicts, by the number of steps ahead."""
-    figure = new_figure(12, 3.4)
-    panels = figure.subplots(1, len(PREDICTION_PANELS))
-    for axes, (name, title) in zip(panels, PREDICTION_PANELS.items(), strict=True):
-        for result in results:
-            if result.prediction:
-                draw_prediction(axes, result.agent, result.prediction, name)
+    """Draw how well each agent's model predicts, by the number of steps ahead.
+
+    Below, for each agent: how often policies agree, by what lies on the way.
+    """
+    measured = [result for result in results if result.prediction]
+    apart = [result for result in measured if f"{EVENTS[0]}_policy_agreement" in result.prediction]
+    columns = len(PREDICTION_PANELS)
+    rows = 1 + -(-len(apart) // columns)
+    figure = new_figure(12, 3.4 * rows)
+    panels = figure.subplots(rows, columns, squeeze=False)
+    for axes, (name, title) in zip(panels[0], PREDICTION_PANELS.items(), strict=True):
+        for result in measured:
+            draw_prediction(axes, result.agent, result.prediction, name)
         dress(axes, title, HORIZON_LABEL, "")
-    legend_beside(panels[-1])
+    legend_beside(panels[0, -1])
+    below = panels[1:].ravel()
+    for axes, result in zip(below, apart, strict=False):
+        draw_events(axes, result.prediction)
+        dress(axes, f"{result.agent}: agreement by events", "steps ahead", "")
+    for axes in below[len(apart) :]:
+        axes.set_axis_off()
+    if apart:
+        legend_beside(below[len(apart) - 1])
     return figure
 
 

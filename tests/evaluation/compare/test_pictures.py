@@ -9,6 +9,8 @@ from delayzero.evaluation.compare.pictures import (
     save_pictures,
 )
 from delayzero.evaluation.compare.results import Estimate, mean_curve
+from delayzero.evaluation.panels import EVENTS
+from delayzero.evaluation.prediction import Events
 
 from .made_up import made_up
 
@@ -77,6 +79,21 @@ def test_only_agents_with_a_model_have_errors(results):
     assert [len(axes.lines) for axes in figure.axes] == [2, 2, 2]
     rolled, stale = (list(line.get_ydata()) for line in figure.axes[2].lines)
     assert (rolled, stale) == ([1.0, 2.0], [3.0, 4.0])
+
+
+def test_agreement_by_events_is_drawn_for_each_agent_that_has_it(results):
+    curves = {f"{event}_policy_agreement": [0.5, None] for event in EVENTS}
+    several = [made_up("dez", 1, 2, prediction={**PREDICTION, **curves}) for _ in range(4)]
+    panels = prediction_picture([*several, *results]).axes
+    assert [len(axes.lines) for axes in panels] == [10, 10, 10, 4, 4, 4, 4, 0, 0]
+    assert [axes.axison for axes in panels[3:]] == [True] * 4 + [False] * 2
+    drawn = panels[3].lines[0].get_ydata()
+    assert drawn[0] == 0.5
+    assert math.isnan(drawn[1])
+
+
+def test_every_event_has_a_style():
+    assert set(EVENTS) == set(Events._fields)
 
 
 def test_missing_measurements_are_gaps():
