@@ -75,7 +75,7 @@ def read_lines(path: Path, remedy: str) -> list[dict[str, Any]]:
         remedy: How to mend a damaged file, for the message.
 
     Raises:
-        UsageError: A complete line is not JSON.
+        UsageError: A complete line holds no JSON object.
     """
     *complete, _ = path.read_text(errors="replace").split("\n")
     return [_parsed(line, path, remedy) for line in complete]
@@ -92,7 +92,7 @@ def last_line(path: Path, remedy: str) -> dict[str, Any] | None:
         None if no line is complete.
 
     Raises:
-        UsageError: The line is not JSON.
+        UsageError: The line holds no JSON object.
     """
     with path.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
@@ -103,9 +103,11 @@ def last_line(path: Path, remedy: str) -> dict[str, Any] | None:
 
 def _parsed(line: str, path: Path, remedy: str) -> dict[str, Any]:
     try:
-        values: dict[str, Any] = json.loads(line)
+        values = json.loads(line)
     except ValueError:
-        raise UsageError(f"{path} is damaged; {remedy}") from None
+        values = None
+    if not isinstance(values, dict):
+        raise UsageError(f"{path} is damaged; {remedy}")
     return values
 
 

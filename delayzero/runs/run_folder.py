@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import fcntl
-import importlib.metadata
 import json
-import platform
 import shlex
-import subprocess
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import closing
@@ -16,18 +13,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TextIO
 
-import jax
-
-from delayzero import __version__
 from delayzero.arguments import UsageError
 from delayzero.files import read_json, read_lines, write_json
 from delayzero.model.build import data_type
+from delayzero.progress import say
 from delayzero.runs.checkpoint import Checkpoints
+from delayzero.runs.machine import differences, versions
 from delayzero.runs.paths import RunPaths
 from delayzero.settings import SearchingConfig, TrainConfig
 from delayzero.settings.stored import code_named, from_json
 
-PACKAGES = ("numpy", "gymnasium", "jax", "jaxlib", "flax", "optax", "mctx", "ale-py", "minatar")
 FREE_FIELDS = (*("folder", "label", "log_every", "checkpoint_minutes", "memory_gigabytes"),)
 """Settings that may change when a run is resumed: they do not affect what it learns."""
 
@@ -66,8 +61,7 @@ class RunFolder(RunPaths):
         if not (self.has_begun() and self.starts.exists()):
             return config
         # The last start counts: earlier ones, on other machines, may have left no checkpoint.
-        starts = read_lines(self.starts, "restore a copy")
-        dtype: Any = starts[-1].get("dtype", "auto") if starts else "auto"
+        dtype: Any = self._last_start().get("dtype", "auto")
         return replace(config, model=replace(config.model, dtype=dtype))
 
     def open(self, config: TrainConfig, command: Sequence[str]) -> None:
@@ -99,12 +93,15 @@ class RunFolder(RunPaths):
             ) from None
         if self.has_begun():
             self._check_same(config)
+        now = versions(config.env)
+        if self.has_begun():
+            self._warn_of_changes(now)
         write_json(self.settings, asdict(config))
         start = {
             "time": datetime.now(UTC).isoformat(timespec="seconds"),
             "command": shlex.join(command),
             "dtype": data_type(self.as_begun(config)),
-            "versions": versions(),
+            "versions": now,
         }
         with self.starts.open("a") as lines:
             lines.write(json.dumps(start) + "\n")
@@ -184,6 +181,24 @@ class RunFolder(RunPaths):
         entries = self.checkpoints.glob("*") if self.checkpoints.exists() else ()
         return self.result.exists() or any(path.name.isdigit() for path in entries)
 
+    def _last_start(self) -> dict[str, Any]:
+        """Read what was recorded at the last start; nothing if there is no record.
+
+        Raises:
+            UsageError: The list of starts is damaged.
+        """
+        starts = read_lines(self.starts, "restore a copy") if self.starts.exists() else []
+        return starts[-1] if starts else {}
+
+    def _warn_of_changes(self, now: dict[str, Any]) -> None:
+        """Say what differs from the last start, and so may change the bits of the run."""
+        changes = differences(self._last_start().get("versions"), now)
+        if changes:
+            say(
+                f"warning: {self.path} was last trained with {', '.join(changes)}; it resumes, but "
+                "may end with other bits than it would have there"
+            )
+
     def _check_same(self, config: TrainConfig) -> None:
         typed = [str(value) for value in asdict(config).values() if isinstance(value, str)]
         before = self.as_begun(self.config(trusted=typed))
@@ -205,44 +220,9 @@ def changed_settings(before: TrainConfig, now: TrainConfig) -> list[str]:
     ]
 
 
-def versions() -> dict[str, Any]:
-    """The versions of packages and Python, this package's commit, the device and the machine."""
-    packages = {"delayzero": __version__, "python": platform.python_version()}
-    for package in PACKAGES:
-        try:
-            packages[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return {
-        **packages,
-        "commit": commit(),
-        "device": jax.local_devices()[0].device_kind,
-        "machine": platform.platform(),
-    }
-
-
-def commit() -> str | None:
-    """The commit of the running source, with a star if files differ from it; None if unknown."""
-    here = Path(__file__).parent
-    try:
-        _git(here, "ls-files", "--error-unmatch", __file__)  # or it is another project's commit
-        head = _git(here, "rev-parse", "HEAD")
-        changed = _git(here, "status", "--porcelain", "--untracked-files=no")
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return head + ("*" if changed else "")
-
-
 def command_line() -> list[str]:
     """The command of this process, in the words that a user types."""
     return ["delayzero", *sys.argv[1:]]
-
-
-def _git(folder: Path, *words: str) -> str:
-    git = subprocess.run(
-        ["git", "-C", str(folder), *words], capture_output=True, text=True, check=True, timeout=10
-    )
-    return git.stdout.strip()
 
 
 def _flat(values: dict[str, Any], path: str = "") -> dict[str, Any]:
