@@ -6,7 +6,7 @@ import fcntl
 import json
 import shlex
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
@@ -21,7 +21,7 @@ from delayzero.runs.checkpoint import Checkpoints
 from delayzero.runs.machine import differences, versions
 from delayzero.runs.paths import RunPaths
 from delayzero.settings import SearchingConfig, TrainConfig
-from delayzero.settings.stored import code_named, from_json
+from delayzero.settings.stored import from_json, untrusted_code
 
 FREE_FIELDS = (*("folder", "label", "log_every", "checkpoint_minutes", "memory_gigabytes"),)
 """Settings that may change when a run is resumed: they do not affect what it learns."""
@@ -111,12 +111,17 @@ class RunFolder(RunPaths):
         if self._lock is not None:
             self._lock.close()
 
-    def config(self, *, trusted: Iterable[str] | None = (), with_env: bool = False) -> TrainConfig:
+    def config(
+        self, *, typed: TrainConfig | None = None, trust: bool = False, with_env: bool = False
+    ) -> TrainConfig:
         """Read the run's configuration: from its file, or from the checkpoint if that is missing.
 
+        Reading it, or making the environment, runs the Python code that it names (``callback:...``,
+        ``module:...``).
+
         Args:
-            trusted: Settings that may name Python code, which reading them or making the
-                environment would run (``callback:...``, ``module:...``); None: any.
+            typed: What the user typed, who trusts the code in it.
+            trust: Whether to trust all code.
             with_env: Whether the environment will be made.
 
         Raises:
@@ -128,8 +133,7 @@ class RunFolder(RunPaths):
             values = read_json(self.settings, remedy)
         else:
             values = self._settings_of_checkpoint(remedy)
-        code = code_named(values, with_env=with_env)
-        if trusted is not None and (unknown := [name for name in code if name not in trusted]):
+        if not trust and (unknown := untrusted_code(values, typed, with_env=with_env)):
             raise UsageError(
                 f"the settings of {self.path} name Python code that would be run: "
                 f"{', '.join(unknown)}; if you trust the folder, type --trust (in Python: "
@@ -200,8 +204,7 @@ class RunFolder(RunPaths):
             )
 
     def _check_same(self, config: TrainConfig) -> None:
-        typed = [str(value) for value in asdict(config).values() if isinstance(value, str)]
-        before = self.as_begun(self.config(trusted=typed))
+        before = self.as_begun(self.config(typed=config))
         changes = changed_settings(before, self.as_begun(config))
         if changes:
             raise UsageError(
