@@ -11,20 +11,22 @@ from contextlib import closing
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, TextIO, get_args
 
 from delayzero.arguments import UsageError
-from delayzero.files import read_json, read_lines, write_json
+from delayzero.files import append_line, make_folder, read_json, read_lines, write_json
 from delayzero.model.build import data_type
 from delayzero.progress import say
 from delayzero.runs.checkpoint import Checkpoints
 from delayzero.runs.machine import differences, versions
 from delayzero.runs.paths import RunPaths
 from delayzero.settings import SearchingConfig, TrainConfig
+from delayzero.settings.model import DataType
 from delayzero.settings.stored import from_json, untrusted_code
 
 FREE_FIELDS = (*("folder", "label", "log_every", "checkpoint_minutes", "memory_gigabytes"),)
 """Settings that may change when a run is resumed: they do not affect what it learns."""
+STARTS_REMEDY = "restore a copy, or delete it, and type the same command"
 
 
 class RunFolder(RunPaths):
@@ -58,10 +60,14 @@ class RunFolder(RunPaths):
         """
         if not isinstance(config, SearchingConfig) or config.model.dtype != "auto":
             return config
-        if not (self.has_begun() and self.starts.exists()):
+        if not self.has_begun():
             return config
         # The last start counts: earlier ones, on other machines, may have left no checkpoint.
-        dtype: Any = self._last_start().get("dtype", "auto")
+        start = self._last_start()
+        model = {"dtype": start.get("dtype", "auto")} if start else self._stored_model()
+        dtype: Any = model.get("dtype", "auto")
+        if dtype not in get_args(DataType):
+            raise UsageError(f"{self.starts} is damaged; {STARTS_REMEDY}")
         return replace(config, model=replace(config.model, dtype=dtype))
 
     def open(self, config: TrainConfig, command: Sequence[str]) -> None:
@@ -76,7 +82,7 @@ class RunFolder(RunPaths):
                 it, or the path is a file.
         """
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
+            make_folder(self.path)
         except (FileExistsError, NotADirectoryError):
             raise UsageError(
                 f"--folder {self.path} is a file, or lies inside one; type the name of a folder"
@@ -103,8 +109,7 @@ class RunFolder(RunPaths):
             "dtype": data_type(self.as_begun(config)),
             "versions": now,
         }
-        with self.starts.open("a") as lines:
-            lines.write(json.dumps(start) + "\n")
+        append_line(self.starts, json.dumps(start))
 
     def close(self) -> None:
         """Release the lock, so that another process can open the folder."""
@@ -129,10 +134,21 @@ class RunFolder(RunPaths):
                 code that is not trusted.
         """
         remedy = "restore a copy, or train in another --folder"
+        values: dict[str, Any] | None
         if self.settings.exists():
-            values = read_json(self.settings, remedy)
+            values = read_json(
+                self.settings,
+                "restore a copy, delete it if the run has a checkpoint (which has the settings "
+                "too), or train in another --folder",
+            )
+        elif not self.has_begun():
+            raise UsageError(f"{self.path} holds no run; type: delayzero train --help")
         else:
-            values = self._settings_of_checkpoint(remedy)
+            values = self._settings_of_checkpoint()
+        if values is None:
+            raise UsageError(
+                f"{self.settings} is missing, and no checkpoint has the run's settings; {remedy}"
+            )
         if not trust and (unknown := untrusted_code(values, typed, with_env=with_env)):
             raise UsageError(
                 f"the settings of {self.path} name Python code that would be run: "
@@ -147,20 +163,20 @@ class RunFolder(RunPaths):
                 f"version (its commit is in {self.starts}), {remedy}"
             ) from None
 
-    def _settings_of_checkpoint(self, remedy: str) -> dict[str, Any]:
-        """Read the settings that the newest checkpoint holds."""
-        if not self.has_begun():
-            raise UsageError(f"{self.path} holds no run; type: delayzero train --help")
-        values: Any = None
-        if self.checkpoints.exists():
-            with closing(Checkpoints(self.checkpoints, read_only=True)) as checkpoints:
-                if checkpoints.latest() is not None:
-                    values = checkpoints.progress().get("config")
-        if not isinstance(values, dict):
-            raise UsageError(
-                f"{self.settings} is missing, and no checkpoint has the run's settings; {remedy}"
-            )
-        return values
+    def _settings_of_checkpoint(self) -> dict[str, Any] | None:
+        """Read the settings that the newest checkpoint holds; None if there are none."""
+        if not self.checkpoints.exists():
+            return None
+        with closing(Checkpoints(self.checkpoints, read_only=True)) as checkpoints:
+            if checkpoints.latest() is None:
+                return None
+            values = checkpoints.progress().get("config")
+        return values if isinstance(values, dict) else None
+
+    def _stored_model(self) -> dict[str, Any]:
+        """Read the settings of the model from the newest checkpoint; empty if it has none."""
+        model = (self._settings_of_checkpoint() or {}).get("model")
+        return model if isinstance(model, dict) else {}
 
     def save_spaces(self, values: dict[str, Any]) -> None:
         """Store the spaces of the run's environment.
@@ -191,7 +207,7 @@ class RunFolder(RunPaths):
         Raises:
             UsageError: The list of starts is damaged.
         """
-        starts = read_lines(self.starts, "restore a copy") if self.starts.exists() else []
+        starts = read_lines(self.starts, STARTS_REMEDY) if self.starts.exists() else []
         return starts[-1] if starts else {}
 
     def _warn_of_changes(self, now: dict[str, Any]) -> None:

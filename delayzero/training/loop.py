@@ -72,6 +72,8 @@ def train(
             return Outcome(True, folder.path)
         check_version(folder)
         _check_spaces(folder, system)
+        if folder.starts.exists() and not folder.has_begun():
+            say(f"{folder.path} has no checkpoint: the run begins again")
         folder.open(config, command)
         folder.save_spaces(system.spaces.to_json())
         advise(system)
