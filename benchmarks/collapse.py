@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from delayzero.playing.environments import make_training_env
-from delayzero.runs.run_folder import versions
+from delayzero.runs.machine import versions
 from delayzero.settings import SearchingConfig, TrainConfig, changed, compose
 from delayzero.spaces import Spaces
 from delayzero.training.loop import train

@@ -18,7 +18,7 @@ from jax.stages import Compiled
 from delayzero.playing.environments import make_training_env
 from delayzero.playing.system import System, build_system
 from delayzero.replay import Replay, Targets, Transitions, append, create
-from delayzero.runs.run_folder import versions
+from delayzero.runs.machine import versions
 from delayzero.settings import compose
 from delayzero.spaces import Spaces
 from delayzero.training.programs import compiler_options

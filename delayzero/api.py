@@ -44,7 +44,7 @@ class Run:
     @property
     def config(self) -> TrainConfig:
         """Its settings."""
-        return RunFolder(self.folder).config(trusted=None)
+        return RunFolder(self.folder).config(trust=True)
 
     @property
     def result(self) -> dict[str, Any] | None:

@@ -1,7 +1,11 @@
-"""Writing files atomically, and reading them with messages that say how to mend damage."""
+"""Writing files that survive a power cut, and reading them with messages that say how to mend them.
+
+When a function here returns, what it wrote is on the disk, and so is the file's name.
+"""
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
@@ -23,6 +27,15 @@ def file_name(*words: str) -> str:
     return re.sub(r"[^\w.=-]+", "-", "-".join(words))
 
 
+def make_folder(path: Path) -> None:
+    """Create a folder, and those above it, where they do not exist."""
+    if path.is_dir():
+        return
+    make_folder(path.parent)
+    path.mkdir(exist_ok=True)
+    fsync_folder(path.parent)
+
+
 def write_whole(path: Path, text: str) -> None:
     """Write a file atomically: readers see the old or the new text, even after a crash."""
     unfinished = path.with_name(f".{path.name}.unfinished")
@@ -31,13 +44,31 @@ def write_whole(path: Path, text: str) -> None:
         file.flush()
         os.fsync(file.fileno())
     os.replace(unfinished, path)
+    fsync_folder(path.parent)
+
+
+def append_line(path: Path, line: str) -> None:
+    """Append a line to a file; a last line that was never finished is cut off."""
+    with path.open("a+b") as file:
+        file.seek(0)
+        file.truncate(file.read().rfind(b"\n") + 1)
+        file.write(line.encode() + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+    fsync_folder(path.parent)
 
 
 def fsync_folder(path: Path) -> None:
-    """Bring the names of a folder's files to the disk."""
-    handle = os.open(path, os.O_RDONLY)
+    """Bring the names in a folder to the disk, where its file system can do that."""
+    try:
+        handle = os.open(path, os.O_RDONLY)
+    except PermissionError:  # one may write to it and not list it
+        return
     try:
         os.fsync(handle)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise
     finally:
         os.close(handle)
 
@@ -75,7 +106,7 @@ def read_lines(path: Path, remedy: str) -> list[dict[str, Any]]:
         remedy: How to mend a damaged file, for the message.
 
     Raises:
-        UsageError: A complete line is not JSON.
+        UsageError: A complete line holds no JSON object.
     """
     *complete, _ = path.read_text(errors="replace").split("\n")
     return [_parsed(line, path, remedy) for line in complete]
@@ -92,7 +123,7 @@ def last_line(path: Path, remedy: str) -> dict[str, Any] | None:
         None if no line is complete.
 
     Raises:
-        UsageError: The line is not JSON.
+        UsageError: The line holds no JSON object.
     """
     with path.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
@@ -103,9 +134,11 @@ def last_line(path: Path, remedy: str) -> dict[str, Any] | None:
 
 def _parsed(line: str, path: Path, remedy: str) -> dict[str, Any]:
     try:
-        values: dict[str, Any] = json.loads(line)
+        values = json.loads(line)
     except ValueError:
-        raise UsageError(f"{path} is damaged; {remedy}") from None
+        values = None
+    if not isinstance(values, dict):
+        raise UsageError(f"{path} is damaged; {remedy}")
     return values
 
 

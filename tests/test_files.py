@@ -4,7 +4,16 @@ import os
 import pytest
 
 from delayzero.arguments import UsageError
-from delayzero.files import LONGEST_LINE, last_line, read_json, read_lines, write_json, write_whole
+from delayzero.files import (
+    LONGEST_LINE,
+    append_line,
+    last_line,
+    make_folder,
+    read_json,
+    read_lines,
+    write_json,
+    write_whole,
+)
 from delayzero.runs.curves import read_curve
 
 
@@ -50,3 +59,50 @@ def test_the_last_line_of_a_long_file(tmp_path):
     place.write_text(line * 5 + "[\n")
     with pytest.raises(UsageError, match=r"metrics.jsonl is damaged; mend it"):
         last_line(place, "mend it")
+
+
+@pytest.mark.parametrize("before", ["", '{"a": 1}\n', '{"a": 1}\n{"b', '{"b', "\x00\x00"])
+def test_a_line_is_appended_to_whole_lines(before, tmp_path):
+    place = tmp_path / "starts.jsonl"
+    place.write_text(before)
+    append_line(place, '{"c": 3}')
+    whole = before[: before.rfind("\n") + 1]
+    assert place.read_text() == whole + '{"c": 3}\n'
+    assert read_lines(place, "")[-1] == {"c": 3}
+
+
+def test_a_line_begins_a_file(tmp_path):
+    append_line(tmp_path / "new", "{}")
+    assert (tmp_path / "new").read_text() == "{}\n"
+
+
+def test_folders_are_made_where_they_are_missing(tmp_path):
+    for _ in range(2):
+        make_folder(tmp_path / "a" / "b" / "c")
+    assert (tmp_path / "a" / "b" / "c").is_dir()
+    (tmp_path / "file").touch()
+    for place in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises((FileExistsError, NotADirectoryError)):
+            make_folder(place)
+
+
+@pytest.mark.parametrize("line", ["[]", "5", "null", '"x"'])
+def test_a_line_that_is_no_object_is_damage(line, tmp_path):
+    place = tmp_path / "starts.jsonl"
+    place.write_text(line + "\n")
+    for read in (read_lines, last_line):
+        with pytest.raises(UsageError, match=r"starts\.jsonl is damaged; mend it"):
+            read(place, "mend it")
+
+
+def test_a_file_system_that_cannot_sync_folders(tmp_path, monkeypatch):
+    fsync = os.fsync
+
+    def refuse(handle):
+        if os.path.isdir(f"/proc/self/fd/{handle}"):
+            raise OSError(22, "Invalid argument")
+        fsync(handle)
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    write_json(tmp_path / "a.json", {"a": 1})
+    assert read_json(tmp_path / "a.json", "") == {"a": 1}

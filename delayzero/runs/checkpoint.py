@@ -63,9 +63,16 @@ class Checkpoints:
 
         Raises:
             UsageError: The file of checksums is damaged.
+            BrokenCheckpointError: There were checkpoints, and all are missing.
         """
         if self._sums.kept:
-            return max(self._sums.complete(), default=None)
+            complete = self._sums.complete()
+            if not complete and (lost := self._sums.sealed()):
+                raise BrokenCheckpointError(
+                    f"the checkpoints of {self._folder} ({', '.join(map(str, lost))}) are missing; "
+                    "restore a copy, or delete the folder to begin the run again"
+                )
+            return max(complete, default=None)
         step: int | None = self._manager.latest_step()
         return step
 
@@ -83,7 +90,7 @@ class Checkpoints:
             for name, part in parts.items()
         }
         try:
-            self._sums.begin()
+            self._sums.begin(self._manager.all_steps())
             self._manager.save(
                 step, args=ocp.args.Composite(progress=ocp.args.JsonSave(progress), **items)
             )

@@ -13,6 +13,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
+from delayzero.arguments import UsageError
 from delayzero.files import fsync_folder, read_json, write_json
 
 NAME = "checksums.json"
@@ -32,11 +33,10 @@ class Checksums:
         """Whether checksums are kept here; folders of older versions have none."""
         return self._path.exists()
 
-    def begin(self) -> None:
-        """Keep checksums from now on."""
+    def begin(self, steps: Iterable[int]) -> None:
+        """Keep checksums from now on, also of the checkpoints that are here already."""
         if not self.kept:
-            write_json(self._path, {})
-            fsync_folder(self._folder)
+            write_json(self._path, {str(step): self._sums_of(step) for step in steps})
 
     def complete(self) -> list[int]:
         """Return the numbers of the complete checkpoints, in order.
@@ -44,19 +44,21 @@ class Checksums:
         Raises:
             UsageError: The file of checksums is damaged.
         """
-        steps = (int(step) for step in self._read() if step.isdigit())
-        return sorted(step for step in steps if (self._folder / str(step)).is_dir())
+        return sorted(step for step in self.sealed() if (self._folder / str(step)).is_dir())
+
+    def sealed(self) -> list[int]:
+        """Return the numbers of all checkpoints that have checksums, also of those that are gone.
+
+        Raises:
+            UsageError: The file of checksums is damaged.
+        """
+        return sorted(map(int, self._read()))
 
     def seal(self, step: int) -> None:
         """Bring a checkpoint to the disk, and keep its checksums: it is complete from now on."""
-        folder = self._folder / str(step)
-        sums = {name: _digest(folder / name, sync=True) for name in _files(folder)}
-        for path in (*(path for path in folder.rglob("*") if path.is_dir()), folder, self._folder):
-            fsync_folder(path)
-        older = self._read().items()
+        sums, older = self._sums_of(step), self._read().items()
         kept = {k: v for k, v in older if int(k) < step and (self._folder / k).is_dir()}
         write_json(self._path, {**kept, str(step): sums})
-        fsync_folder(self._folder)
 
     def damaged(self, step: int, parts: Iterable[str] | None = None) -> str | None:
         """Return the first file of a checkpoint that is missing or has changed; None if none has.
@@ -77,8 +79,24 @@ class Checksums:
                 return name
         return None
 
+    def _sums_of(self, step: int) -> Sums:
+        """Bring the files of a checkpoint, and all names above them, to the disk; digest them."""
+        folder = self._folder / str(step)
+        sums = {name: _digest(folder / name, sync=True) for name in _files(folder)}
+        inside = (path for path in folder.rglob("*") if path.is_dir())
+        for path in (*inside, folder, self._folder, self._folder.parent):
+            fsync_folder(path)
+        return sums
+
     def _read(self) -> dict[str, Sums]:
-        return read_json(self._path, "restore a copy, or train in another --folder")
+        remedy = (
+            "restore a copy, delete it to resume without verifying the checkpoint, or train in "
+            "another --folder"
+        )
+        sums: dict[str, Sums] = read_json(self._path, remedy)
+        if not all(step.isdecimal() and isinstance(files, dict) for step, files in sums.items()):
+            raise UsageError(f"{self._path} is damaged; {remedy}")
+        return sums
 
 
 def _files(folder: Path) -> list[str]:

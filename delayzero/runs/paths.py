@@ -14,7 +14,7 @@ class RunPaths:
         spaces: The observation and action spaces of the run's environment, as JSON; folders of
             older runs have no such file.
         lock: Held by the process that trains the run.
-        starts: One JSON line for each start or resumption: time, command, versions.
+        starts: One JSON line for each start or resumption: time, command, versions, machine.
         checkpoints: The folder of checkpoints.
         metrics: One JSON line for each time metrics were logged.
         episodes: One JSON line for each episode of the final evaluation.

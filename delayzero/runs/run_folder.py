@@ -3,33 +3,30 @@
 from __future__ import annotations
 
 import fcntl
-import importlib.metadata
 import json
-import platform
 import shlex
-import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, TextIO, get_args
 
-import jax
-
-from delayzero import __version__
 from delayzero.arguments import UsageError
-from delayzero.files import read_json, read_lines, write_json
+from delayzero.files import append_line, make_folder, read_json, read_lines, write_json
 from delayzero.model.build import data_type
+from delayzero.progress import say
 from delayzero.runs.checkpoint import Checkpoints
+from delayzero.runs.machine import differences, versions
 from delayzero.runs.paths import RunPaths
 from delayzero.settings import SearchingConfig, TrainConfig
-from delayzero.settings.stored import code_named, from_json
+from delayzero.settings.model import DataType
+from delayzero.settings.stored import from_json, untrusted_code
 
-PACKAGES = ("numpy", "gymnasium", "jax", "jaxlib", "flax", "optax", "mctx", "ale-py", "minatar")
 FREE_FIELDS = (*("folder", "label", "log_every", "checkpoint_minutes", "memory_gigabytes"),)
 """Settings that may change when a run is resumed: they do not affect what it learns."""
+STARTS_REMEDY = "restore a copy, or delete it, and type the same command"
 
 
 class RunFolder(RunPaths):
@@ -63,11 +60,14 @@ class RunFolder(RunPaths):
         """
         if not isinstance(config, SearchingConfig) or config.model.dtype != "auto":
             return config
-        if not (self.has_begun() and self.starts.exists()):
+        if not self.has_begun():
             return config
         # The last start counts: earlier ones, on other machines, may have left no checkpoint.
-        starts = read_lines(self.starts, "restore a copy")
-        dtype: Any = starts[-1].get("dtype", "auto") if starts else "auto"
+        start = self._last_start()
+        model = {"dtype": start.get("dtype", "auto")} if start else self._stored_model()
+        dtype: Any = model.get("dtype", "auto")
+        if dtype not in get_args(DataType):
+            raise UsageError(f"{self.starts} is damaged; {STARTS_REMEDY}")
         return replace(config, model=replace(config.model, dtype=dtype))
 
     def open(self, config: TrainConfig, command: Sequence[str]) -> None:
@@ -82,7 +82,7 @@ class RunFolder(RunPaths):
                 it, or the path is a file.
         """
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
+            make_folder(self.path)
         except (FileExistsError, NotADirectoryError):
             raise UsageError(
                 f"--folder {self.path} is a file, or lies inside one; type the name of a folder"
@@ -99,27 +99,34 @@ class RunFolder(RunPaths):
             ) from None
         if self.has_begun():
             self._check_same(config)
+        now = versions(config.env)
+        if self.has_begun():
+            self._warn_of_changes(now)
         write_json(self.settings, asdict(config))
         start = {
             "time": datetime.now(UTC).isoformat(timespec="seconds"),
             "command": shlex.join(command),
             "dtype": data_type(self.as_begun(config)),
-            "versions": versions(),
+            "versions": now,
         }
-        with self.starts.open("a") as lines:
-            lines.write(json.dumps(start) + "\n")
+        append_line(self.starts, json.dumps(start))
 
     def close(self) -> None:
         """Release the lock, so that another process can open the folder."""
         if self._lock is not None:
             self._lock.close()
 
-    def config(self, *, trusted: Iterable[str] | None = (), with_env: bool = False) -> TrainConfig:
+    def config(
+        self, *, typed: TrainConfig | None = None, trust: bool = False, with_env: bool = False
+    ) -> TrainConfig:
         """Read the run's configuration: from its file, or from the checkpoint if that is missing.
 
+        Reading it, or making the environment, runs the Python code that it names (``callback:...``,
+        ``module:...``).
+
         Args:
-            trusted: Settings that may name Python code, which reading them or making the
-                environment would run (``callback:...``, ``module:...``); None: any.
+            typed: What the user typed, who trusts the code in it.
+            trust: Whether to trust all code.
             with_env: Whether the environment will be made.
 
         Raises:
@@ -127,12 +134,22 @@ class RunFolder(RunPaths):
                 code that is not trusted.
         """
         remedy = "restore a copy, or train in another --folder"
+        values: dict[str, Any] | None
         if self.settings.exists():
-            values = read_json(self.settings, remedy)
+            values = read_json(
+                self.settings,
+                "restore a copy, delete it if the run has a checkpoint (which has the settings "
+                "too), or train in another --folder",
+            )
+        elif not self.has_begun():
+            raise UsageError(f"{self.path} holds no run; type: delayzero train --help")
         else:
-            values = self._settings_of_checkpoint(remedy)
-        code = code_named(values, with_env=with_env)
-        if trusted is not None and (unknown := [name for name in code if name not in trusted]):
+            values = self._settings_of_checkpoint()
+        if values is None:
+            raise UsageError(
+                f"{self.settings} is missing, and no checkpoint has the run's settings; {remedy}"
+            )
+        if not trust and (unknown := untrusted_code(values, typed, with_env=with_env)):
             raise UsageError(
                 f"the settings of {self.path} name Python code that would be run: "
                 f"{', '.join(unknown)}; if you trust the folder, type --trust (in Python: "
@@ -146,20 +163,20 @@ class RunFolder(RunPaths):
                 f"version (its commit is in {self.starts}), {remedy}"
             ) from None
 
-    def _settings_of_checkpoint(self, remedy: str) -> dict[str, Any]:
-        """Read the settings that the newest checkpoint holds."""
-        if not self.has_begun():
-            raise UsageError(f"{self.path} holds no run; type: delayzero train --help")
-        values: Any = None
-        if self.checkpoints.exists():
-            with closing(Checkpoints(self.checkpoints, read_only=True)) as checkpoints:
-                if checkpoints.latest() is not None:
-                    values = checkpoints.progress().get("config")
-        if not isinstance(values, dict):
-            raise UsageError(
-                f"{self.settings} is missing, and no checkpoint has the run's settings; {remedy}"
-            )
-        return values
+    def _settings_of_checkpoint(self) -> dict[str, Any] | None:
+        """Read the settings that the newest checkpoint holds; None if there are none."""
+        if not self.checkpoints.exists():
+            return None
+        with closing(Checkpoints(self.checkpoints, read_only=True)) as checkpoints:
+            if checkpoints.latest() is None:
+                return None
+            values = checkpoints.progress().get("config")
+        return values if isinstance(values, dict) else None
+
+    def _stored_model(self) -> dict[str, Any]:
+        """Read the settings of the model from the newest checkpoint; empty if it has none."""
+        model = (self._settings_of_checkpoint() or {}).get("model")
+        return model if isinstance(model, dict) else {}
 
     def save_spaces(self, values: dict[str, Any]) -> None:
         """Store the spaces of the run's environment.
@@ -184,9 +201,26 @@ class RunFolder(RunPaths):
         entries = self.checkpoints.glob("*") if self.checkpoints.exists() else ()
         return self.result.exists() or any(path.name.isdigit() for path in entries)
 
+    def _last_start(self) -> dict[str, Any]:
+        """Read what was recorded at the last start; nothing if there is no record.
+
+        Raises:
+            UsageError: The list of starts is damaged.
+        """
+        starts = read_lines(self.starts, STARTS_REMEDY) if self.starts.exists() else []
+        return starts[-1] if starts else {}
+
+    def _warn_of_changes(self, now: dict[str, Any]) -> None:
+        """Say what differs from the last start, and so may change the bits of the run."""
+        changes = differences(self._last_start().get("versions"), now)
+        if changes:
+            say(
+                f"warning: {self.path} was last trained with {', '.join(changes)}; it resumes, but "
+                "may end with other bits than it would have there"
+            )
+
     def _check_same(self, config: TrainConfig) -> None:
-        typed = [str(value) for value in asdict(config).values() if isinstance(value, str)]
-        before = self.as_begun(self.config(trusted=typed))
+        before = self.as_begun(self.config(typed=config))
         changes = changed_settings(before, self.as_begun(config))
         if changes:
             raise UsageError(
@@ -205,44 +239,9 @@ def changed_settings(before: TrainConfig, now: TrainConfig) -> list[str]:
     ]
 
 
-def versions() -> dict[str, Any]:
-    """The versions of packages and Python, this package's commit, the device and the machine."""
-    packages = {"delayzero": __version__, "python": platform.python_version()}
-    for package in PACKAGES:
-        try:
-            packages[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return {
-        **packages,
-        "commit": commit(),
-        "device": jax.local_devices()[0].device_kind,
-        "machine": platform.platform(),
-    }
-
-
-def commit() -> str | None:
-    """The commit of the running source, with a star if files differ from it; None if unknown."""
-    here = Path(__file__).parent
-    try:
-        _git(here, "ls-files", "--error-unmatch", __file__)  # or it is another project's commit
-        head = _git(here, "rev-parse", "HEAD")
-        changed = _git(here, "status", "--porcelain", "--untracked-files=no")
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return head + ("*" if changed else "")
-
-
 def command_line() -> list[str]:
     """The command of this process, in the words that a user types."""
     return ["delayzero", *sys.argv[1:]]
-
-
-def _git(folder: Path, *words: str) -> str:
-    git = subprocess.run(
-        ["git", "-C", str(folder), *words], capture_output=True, text=True, check=True, timeout=10
-    )
-    return git.stdout.strip()
 
 
 def _flat(values: dict[str, Any], path: str = "") -> dict[str, Any]:

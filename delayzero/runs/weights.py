@@ -36,7 +36,7 @@ def load_weights(run: Path, *, trust: bool = False, with_env: bool = True) -> tu
     """
     folder = RunFolder(run)
     with_env = with_env or folder.load_spaces() is None
-    config = folder.config(trusted=None if trust else (), with_env=with_env)
+    config = folder.config(trust=trust, with_env=with_env)
     system = build_system(config, _spaces(folder, config))
     example = jax.eval_shape(system.first_state, jax.random.key(0))
     return system, _newest(folder, example).variables

@@ -8,6 +8,7 @@ from typing import Literal
 from delayzero.bounds import COUNT, Bounds, check_choice, check_numbers
 
 ActionCode = Literal["plane", "one_hot"]
+DataType = Literal["auto", "float32", "bfloat16"]
 LARGE = 64
 """Height in pixels from which ``auto`` chooses the atari networks for an image."""
 SMALLEST = 8
@@ -21,7 +22,7 @@ class ModelConfig:
     kind: Literal["auto", "atari", "conv", "mlp"] = "auto"
     """atari: EfficientZero's; conv: for small images; mlp: for vectors.
     auto: chosen by the shape of the observations."""
-    dtype: Literal["auto", "float32", "bfloat16"] = "auto"
+    dtype: DataType = "auto"
     """Data type of the networks' computations; parameters are always float32.
     auto: bfloat16 on a GPU, else float32; a resumed run keeps the one it started with."""
     support: int = 300

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typing
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import asdict, fields, is_dataclass
 from typing import Any, TypeVar
 
 from delayzero.arguments import UsageError
@@ -43,6 +43,22 @@ def code_named(values: Mapping[str, Any], *, with_env: bool) -> list[str]:
     if with_env and ":" in env and env.partition(":")[0].lower() not in ("atari", "minatar"):
         named.append(env)
     return named
+
+
+def untrusted_code(
+    values: Mapping[str, Any], typed: TrainConfig | None, *, with_env: bool
+) -> list[str]:
+    """Return the Python code that stored settings name and that the user did not type.
+
+    Whoever types a setting trusts the code that it names. Other code must not be run.
+
+    Args:
+        values: Settings, as a run folder keeps them.
+        typed: The settings that the user typed; None if none were.
+        with_env: Whether the environment will be made.
+    """
+    trusted = [] if typed is None else list(asdict(typed).values())
+    return [name for name in code_named(values, with_env=with_env) if name not in trusted]
 
 
 def from_dict(kind: type[Config], values: Mapping[str, Any], path: str = "") -> Config:

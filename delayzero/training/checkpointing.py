@@ -17,7 +17,7 @@ from delayzero.replay import FrameWriter, arrays_of, cut_off, release, with_arra
 from delayzero.runs.checkpoint import BrokenCheckpointError, Checkpoints, examples_of
 from delayzero.runs.run_folder import RunFolder, changed_settings
 from delayzero.settings import TrainConfig
-from delayzero.settings.stored import code_named, from_json
+from delayzero.settings.stored import from_json, untrusted_code
 from delayzero.training.collector import Collector
 from delayzero.training.learning import Learning
 from delayzero.training.reporting import Reporter
@@ -149,8 +149,7 @@ class RunCheckpoints:
         Raises:
             UsageError: It is not.
         """
-        typed = asdict(self._config).values()
-        changes = [name for name in code_named(values, with_env=True) if name not in typed]
+        changes = untrusted_code(values, self._config, with_env=True)
         if not changes:  # reading others would run code that nobody typed
             before, now = map(self._folder.as_begun, (from_json(values), self._config))
             changes = changed_settings(before, now)

@@ -13,7 +13,8 @@ from delayzero.files import write_json, write_whole
 from delayzero.playing.streams import STREAM_PREDICTION, run_key
 from delayzero.playing.system import System
 from delayzero.progress import progress, say
-from delayzero.runs.run_folder import RunFolder, versions
+from delayzero.runs.machine import versions
+from delayzero.runs.run_folder import RunFolder
 from delayzero.settings import SearchingConfig
 from delayzero.training.learning import Learning
 from delayzero.training.memory import peak_gigabytes
@@ -101,7 +102,7 @@ class Evaluations:
                 "evaluate_seconds": round(evaluated, 1),
                 "peak_gigabytes": peak_gigabytes(),
                 "prediction": prediction,
-                "versions": versions(),
+                "versions": versions(config.env),
             },
         )
         say(f"score {score_text(scores)} over {episodes_text(scores)}")

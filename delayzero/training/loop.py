@@ -2,8 +2,8 @@
 
 One process, an exact ratio of updates to interactions; one thing after the other, or learning from
 the rounds before while a round is played (``overlap``). Randomness comes from keys derived from the
-seed and from counters, so a run is a function of its settings, and a resumed one continues as if
-it had never stopped.
+seed and from counters, so on one machine a run is a function of its settings, and a resumed one
+continues as if it had never stopped (docs/runs.md, Reproducibility).
 """
 
 from __future__ import annotations
@@ -73,6 +73,8 @@ def train(
             return Outcome(True, folder.path)
         check_version(folder)
         _check_spaces(folder, system)
+        if folder.starts.exists() and not folder.has_begun():
+            say(f"{folder.path} has no checkpoint: the run begins again")
         folder.open(config, command)
         folder.save_spaces(system.spaces.to_json())
         advise(system)

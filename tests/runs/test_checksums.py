@@ -18,7 +18,7 @@ def checkpoint(folder, step, size=3000):
 def sums(tmp_path):
     found = Checksums(tmp_path)
     assert not found.kept
-    found.begin()
+    found.begin([])
     checkpoint(tmp_path, 3)
     found.seal(3)
     return found
@@ -62,7 +62,19 @@ def test_checkpoints_that_were_deleted_are_forgotten(sums, tmp_path):
     assert '"3"' not in (tmp_path / NAME).read_text()
 
 
-def test_damaged_checksums_are_one_line(sums, tmp_path):
-    (tmp_path / NAME).write_text('{"3": ')
+def test_checkpoints_that_had_no_checksums_get_them(sums, tmp_path):
+    """The file was lost, or an older version never wrote one."""
+    before = (tmp_path / NAME).read_text()
+    (tmp_path / NAME).unlink()
+    sums.begin([3])
+    assert (tmp_path / NAME).read_text() == before
+    assert sums.complete() == [3], "a crash now leaves it complete"
+    sums.begin([])
+    assert (tmp_path / NAME).read_text() == before, "they are kept already"
+
+
+@pytest.mark.parametrize("text", ['{"3": ', '{"3": null}', '{"x": {}}', '{"²": {}}', '{"-1": {}}'])
+def test_damaged_checksums_are_one_line(text, sums, tmp_path):
+    (tmp_path / NAME).write_text(text)
     with pytest.raises(UsageError, match=r"checksums\.json is damaged; restore a copy"):
         sums.complete()

@@ -137,6 +137,27 @@ def test_a_checkpoint_that_was_never_sealed_is_not_used(interrupted, monkeypatch
     assert train(interrupted, COMMAND).finished
 
 
+def test_a_run_all_of_whose_checkpoints_are_missing_does_not_begin_again(interrupted):
+    """Unless one deletes their folder."""
+    for path in checkpoints_of(interrupted):
+        shutil.rmtree(path)
+    folder = path.parent.absolute()
+    with pytest.raises(BrokenCheckpointError, match=rf"{folder} \(.*\) are missing; .* or delete"):
+        train(interrupted, COMMAND)
+
+
+def test_a_run_that_lost_its_starts_keeps_its_data_type(interrupted, monkeypatch):
+    """The checkpoint has it too."""
+    path = config_path(interrupted)
+    (path / "starts.jsonl").unlink()
+    config = replace(interrupted, folder="elsewhere")
+    assert config.model.dtype == "auto"
+    assert RunFolder(path).as_begun(config).model.dtype == "float32"
+    (path / "starts.jsonl").write_text('{"dtype": "float64"}\n')
+    with pytest.raises(UsageError, match=r"starts\.jsonl is damaged; restore a copy, or delete it"):
+        RunFolder(path).as_begun(config)
+
+
 def test_without_its_settings_a_run_goes_on_as_what_it_is(interrupted):
     """They are in the checkpoint too."""
     path = config_path(interrupted)

@@ -8,7 +8,7 @@ import pytest
 
 from delayzero.arguments import UsageError
 from delayzero.cli import main
-from delayzero.runs import run_folder
+from delayzero.runs import machine, run_folder
 from delayzero.runs.run_folder import RunFolder, changed_settings, command_line
 from delayzero.settings import PlanningConfig
 from delayzero.training.loop import train
@@ -73,18 +73,18 @@ def test_a_resumed_run_keeps_its_data_type(asked, begun, then, tmp_path):
 
 def test_the_commit_of_another_project_is_not_ours(tmp_path, monkeypatch):
     """Installed in an environment inside a repository that ignores it."""
-    assert len((run_folder.commit() or "").rstrip("*")) in (0, 40)
-    copy = tmp_path / "venv" / "run_folder.py"
+    assert len((machine.commit() or "").rstrip("*")) in (0, 40)
+    copy = tmp_path / "venv" / "machine.py"
     copy.parent.mkdir()
     copy.write_text("")
     git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b"]
     subprocess.run([*git, "init", "-q"], check=True)
     subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "other"], check=True)
-    monkeypatch.setattr(run_folder, "__file__", str(copy))
-    assert run_folder.commit() is None
+    monkeypatch.setattr(machine, "__file__", str(copy))
+    assert machine.commit() is None
     subprocess.run([*git, "add", "."], check=True)
     subprocess.run([*git, "commit", "-q", "-m", "ours"], check=True)
-    assert len(run_folder.commit()) == 40
+    assert len(machine.commit()) == 40
 
 
 def test_every_line_of_metrics_has_what_was_promised(whole_run):
@@ -176,7 +176,7 @@ def test_changed_settings_are_listed_with_both_values():
 
 def test_the_versions_of_the_first_start_stay(tmp_path, monkeypatch):
     for version in ("1", "2"):
-        monkeypatch.setattr(run_folder, "versions", lambda version=version: {"jax": version})
+        monkeypatch.setattr(run_folder, "versions", lambda env, version=version: {"jax": version})
         opened(tmp_path, PlanningConfig())
     assert [start["versions"] for start in starts_of(tmp_path)] == [{"jax": "1"}, {"jax": "2"}]
 

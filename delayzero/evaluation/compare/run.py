@@ -21,7 +21,7 @@ from delayzero.files import last_line, write_json
 from delayzero.playing.environments import make_training_env
 from delayzero.playing.system import build_system
 from delayzero.progress import progress
-from delayzero.runs.run_folder import commit
+from delayzero.runs.machine import commit
 from delayzero.settings import AgentName
 from delayzero.spaces import Spaces
 

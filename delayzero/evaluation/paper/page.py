@@ -17,7 +17,8 @@ HEAD = """# Results compared with the paper
 `delayzero results table {folder} --out {page}` generates this page from the records in
 `{folder}`, one per run; nothing here is written by hand. A record holds the configuration, the
 commit, the device, every score and the learning curve. Its command, run at its commit, repeats the
-run (on a GPU, up to rounding). At a later commit the same command may mean different settings.
+run up to rounding (docs/runs.md, Reproducibility). At a later commit the same command may mean
+different settings.
 
 The columns of the table:
 
