@@ -39,7 +39,7 @@ def cartpole(config: Config) -> Config:
         env="CartPole-v1",
         envs=8,
         rows=16,
-        interactions=10_000,
+        interactions=12_000,
         random_interactions=500,
         update_ratio=0.5,
         discount=0.997,
@@ -48,7 +48,7 @@ def cartpole(config: Config) -> Config:
         replay={"priority_exponent": 0.0},
         learner={
             "batch_size": 64,
-            "td_steps": 15,
+            "td_steps": 30,
             "optimiser": "adam",
             "learning_rate": 4e-3,
             "warmup": 200,
