@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from delayzero.actions import Queue
 from delayzero.learning.loss import cosine
 from delayzero.model import WorldModel, flat_latents
 from delayzero.model.parts import Prediction
@@ -129,7 +130,7 @@ def foresight(
     replay: Replay,
     key: Array,
 ) -> Quality:
-    """Roll the model from stored positions through the actions of the rows.
+    """Predict the latents after the actions of the rows, from stored positions.
 
     Args:
         model: The world model.
@@ -162,6 +163,12 @@ def foresight(
     jumps = changes > jnp.nanquantile(jnp.where(in_one_game, changes, jnp.nan), JUMP)
     now = encoded(jnp.int32(0))
 
+    def forecast(k: Array) -> Array:
+        """Return the latents that the forecaster predicts after k + 1 steps."""
+        actions = transitions.action[(slots[:, None] + steps) % replay.rows, envs[:, None]]
+        queue = Queue(actions, jnp.broadcast_to(steps <= k, actions.shape))
+        return model.bind(variables).forecast(now, queue)
+
     def ahead(carry: Any, k: Array) -> tuple[Any, Quality]:
         latent, alive, lost, rewarded, jumped = carry
         rows = (slots + k) % replay.rows
@@ -170,8 +177,9 @@ def foresight(
         lost, rewarded = lost | transitions.terminated[rows, envs], rewarded | (reward != 0)
         jumped = jumped | jumps[k]
         bound = model.bind(variables)
-        latent, real = bound.step(latent, transitions.action[rows, envs]), encoded(k + 1)
-        prefix, _ = bound.value_prefix(latent, bound.initial_memory(positions))
+        stepped, real = bound.step(latent, transitions.action[rows, envs]), encoded(k + 1)
+        prefix, _ = bound.value_prefix(stepped, bound.initial_memory(positions))
+        latent = stepped if model.forecaster is None else forecast(k)
         found = model.support.decode(prefix) * jnp.sign(reward) >= jnp.abs(reward) / 2
 
         def mean(values: Array, chosen: Array = alive) -> Array:

@@ -55,6 +55,8 @@ class Batch(NamedTuple):
     """For a model that sees them: the pending actions at each state, ``[B, K + 1, W]``."""
     lead: Queue | None = None
     """The actions from the observation to the position, where positions have a lead, ``[F, M]``."""
+    reached: Array | None = None
+    """The stacks at the positions with a lead, for a model with a forecaster, ``[F, S, ...]``."""
 
 
 def assert_batch(batch: Batch, actions: int) -> None:
@@ -96,6 +98,7 @@ def assemble(
     discount: float,
     updates: Array,
     lead: Queue | None = None,
+    reached: bool = False,
 ) -> Batch:
     """Gather a batch and compute its targets.
 
@@ -109,6 +112,7 @@ def assemble(
         discount: The discount per step.
         updates: The number of updates made so far, ``[]``.
         lead: See :class:`Batch`, ``[F, M]``.
+        reached: Whether to gather the observations at the positions with a lead too.
     """
     unroll, window, size = config.unroll, config.window, sample.times.shape[0]
     chex.assert_shape(compared, (size, None))
@@ -133,9 +137,9 @@ def assemble(
     if config.mixed_value_after is not None:
         old = (age > config.mixed_value_age) & (updates >= config.mixed_value_after)
         value = jnp.where(old[:, None] & alive, targets.search_value[:, : unroll + 1], value)
-    observed = sample.times
+    observed, leads = sample.times, 0 if lead is None else lead.mask.shape[0]
     if lead is not None:
-        observed = observed.at[: lead.mask.shape[0]].add(-lead.lengths)
+        observed = observed.at[:leads].add(-lead.lengths)
     return Batch(
         observation=stacked_frames(replay, observed, sample.envs, start),
         following=stacked_frames(replay, compared_times, sample.envs[:, None], start[:, None]),
@@ -149,4 +153,7 @@ def assemble(
         age=updates - targets.made_at[:, 0],
         queue=queues_at(replay, slots[:, : unroll + 1], envs[:, : unroll + 1]),
         lead=lead,
+        reached=stacked_frames(replay, sample.times[:leads], sample.envs[:leads], start[:leads])
+        if reached
+        else None,
     )

@@ -37,6 +37,8 @@ class Unrolled(NamedTuple):
     """``[K, B, bins]``."""
     similarity: Array
     """Cosine of the predicted and the real projection after the compared steps, ``[C, B]``."""
+    forecast_similarity: Array | None = None
+    """The same of forecasts, at the positions with a lead, ``[F]``."""
 
 
 def unroll_model(
@@ -44,8 +46,8 @@ def unroll_model(
 ) -> Unrolled:
     """Roll the model through the actions of a batch and predict at every state.
 
-    Positions with a lead begin with their ``rolled`` latents, ``[F, ...]``, the others with their
-    encoded observations.
+    Positions with a lead begin with their ``rolled`` latents, ``[F, ...]``, or with forecasts, the
+    others with their encoded observations.
 
     The gradient into each imagined latent is halved. The prefix memory restarts from zero every
     ``horizon`` steps. Real latents for the consistency loss get no gradient. They are encoded in
@@ -75,15 +77,32 @@ def unroll_model(
         value_logits=prediction.value_logits,
         prefix_logits=model.several("prefix_logits", jnp.stack(hidden)),
         similarity=cosine(imagined.astype(jnp.float32), real),
+        forecast_similarity=_forecast_similarity(model, batch, latents[0]),
     )
 
 
 def _first_latents(model: InTraining, batch: Batch, rolled: Array | None) -> Array:
-    """Return the latents of the positions: those of their observations, or rolled ones."""
+    """Return the latents of the positions: encoded, rolled, or forecast."""
     count = 0 if rolled is None else rolled.shape[0]
     queue = jax.tree.map(lambda x: x[count:, 0], batch.queue)
     encoded: Array = model("represent", batch.observation[count:], queue)
-    return encoded if rolled is None else jnp.concatenate([rolled, encoded])
+    if rolled is not None:
+        return jnp.concatenate([rolled, encoded])
+    if batch.lead is None:
+        return encoded
+    leads = batch.lead.mask.shape[0]
+    return jnp.concatenate([model("forecast", encoded[:leads], batch.lead), encoded[leads:]])
+
+
+def _forecast_similarity(model: InTraining, batch: Batch, latents: Array) -> Array | None:
+    """Compare forecasts with the encoded observations at their positions, ``[F]``."""
+    if batch.reached is None:
+        return None
+    leads = batch.reached.shape[0]
+    queue = jax.tree.map(lambda x: x[:leads, 0], batch.queue)
+    real = _project(model, model("represent", batch.reached, queue), leads)[0]
+    imagined = model("predict_projection", model("project", latents[:leads]))
+    return cosine(imagined.astype(jnp.float32), real)
 
 
 def efficientzero_loss(
@@ -111,7 +130,8 @@ def efficientzero_loss(
         The loss, ``[]``, and its other outputs.
     """
     assert_batch(batch, model.actions.count)
-    assert (rolled is None) == (batch.lead is None), "latents are rolled where there are leads"
+    direct = model.forecaster is not None
+    assert (rolled is None) == (batch.lead is None or direct), "leads are rolled or forecast"
     support, steps = model.support, batch.action.shape[1]
     in_training = InTraining(model, variables)
     out = unroll_model(in_training, batch, config.prefix_horizon, rolled)
@@ -132,6 +152,9 @@ def efficientzero_loss(
         + config.prefix_weight * prefix_losses.sum(0)
         + config.consistency_weight * consistency_losses.sum(0)
     )
+    if out.forecast_similarity is not None:
+        count = out.forecast_similarity.shape[0]
+        per_sample = per_sample.at[:count].add(-config.consistency_weight * out.forecast_similarity)
     loss = jnp.mean(batch.weight * per_sample) / steps
 
     predicted = support.decode(out.value_logits)
@@ -155,6 +178,8 @@ def efficientzero_loss(
     if batch.lead is not None:
         metrics["lead/steps"] = batch.lead.lengths.mean(dtype=jnp.float32)
         metrics["lead/value_error"] = error[0, : batch.lead.mask.shape[0]].mean()
+    if out.forecast_similarity is not None:
+        metrics["lead/cosine"] = out.forecast_similarity.mean()
     return loss, LossOutput(error[0], metrics, in_training.variables)
 
 

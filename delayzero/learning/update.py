@@ -123,6 +123,7 @@ class Learner:
             discount=self.planner.discount,
             updates=state.updates,
             lead=lead,
+            reached=self.planner.model.forecaster is not None,
         )
         return sample, batch
 
@@ -136,8 +137,12 @@ class Learner:
         return state.updates // period * period
 
     def rolled(self, variables: Any, batch: Batch) -> Array | None:
-        """Return the latents of the positions with a lead, ``[F, ...]``; None if none has one."""
-        if batch.lead is None:
+        """Return the rolled latents of the positions with a lead, ``[F, ...]``.
+
+        None if there are no such positions, or if the model has a forecaster, which is part of the
+        loss.
+        """
+        if batch.lead is None or self.planner.model.forecaster is not None:
             return None
         observation = batch.observation[: batch.lead.mask.shape[0]]
         with jax.named_scope("leads"):
@@ -161,9 +166,13 @@ class Learner:
         first_key, following_key = jax.random.split(key)
         dtype, shape = self.planner.model.dtype, batch.following.shape
         following = batch.following.reshape(shape[0], shape[1] * shape[2], *shape[3:])
+        reached = batch.reached
+        if reached is not None:
+            reached = augmented(jax.random.fold_in(following_key, 1), reached, dtype)
         return batch._replace(
             observation=augmented(first_key, batch.observation, dtype),
             following=augmented(following_key, following, dtype).reshape(shape),
+            reached=reached,
         )
 
     def compared(self, key: Array) -> Array:

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from delayzero.actions import ActionSpec
 from delayzero.model.atari import atari_model
 from delayzero.model.conv import conv_model
+from delayzero.model.forecaster import Forecaster
 from delayzero.model.layers import NormKind
 from delayzero.model.mlp import mlp_model
 from delayzero.model.parts import QueueFusion
@@ -27,6 +28,7 @@ def build_model(
     actions: ActionSpec,
     *,
     sees_queue: bool = False,
+    forecasts: bool = False,
 ) -> WorldModel:
     """Build the world model for an environment; its parameters come from ``model.init``.
 
@@ -36,6 +38,7 @@ def build_model(
             ``[D]``.
         actions: The action space.
         sees_queue: Whether latents include the pending actions.
+        forecasts: Whether the model has a forecaster.
 
     Raises:
         ValueError: The networks don't accept observations of this shape.
@@ -46,6 +49,8 @@ def build_model(
         dynamics=model.dynamics.clone(action_code=config.action_code),
         scales=config.scaled and not vector_latents,
     )
+    if forecasts:
+        model = model.clone(forecaster=Forecaster(actions, dtype=model.dtype))
     if not sees_queue:
         return model
     norm: NormKind = "layer" if vector_latents else "batch"

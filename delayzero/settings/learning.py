@@ -48,8 +48,8 @@ class LearnerConfig:
     None, or more than --learner.unroll: compare at all of them."""
     lead_share: float | None = None
     """Share of the positions of a batch that start from a rolled latent, as decisions under delay
-    do. None: a quarter if the agent looks further ahead than --learner.unroll steps, otherwise
-    none."""
+    do. None: a quarter if the agent looks further ahead than --learner.unroll steps, or with
+    --model.forecast direct; otherwise none."""
     augment: bool | None = None
     """Shift and scale images randomly; None: only if they are pixels (uint8)."""
     optimiser: Literal["sgd", "adam"] = "sgd"
@@ -92,15 +92,16 @@ class LearnerConfig:
         """Rows after a sampled one that its targets need."""
         return self.unroll + self.td_steps
 
-    def leads(self, longest: int) -> int:
+    def leads(self, longest: int, *, always: bool = False) -> int:
         """Return how many positions of a batch have a lead.
 
         Args:
             longest: The most steps that the agent looks ahead.
+            always: Whether some should have one by default, however short the delays are.
         """
         share = self.lead_share
         if share is None:
-            share = LEAD_SHARE if longest > self.unroll else 0.0
+            share = LEAD_SHARE if always or longest > self.unroll else 0.0
         return round(share * self.batch_size) if longest else 0
 
 

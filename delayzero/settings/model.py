@@ -8,6 +8,7 @@ from typing import Literal
 from delayzero.bounds import COUNT, Bounds, check_choice, check_numbers
 
 ActionCode = Literal["plane", "one_hot"]
+ForecastKind = Literal["roll", "direct"]
 DataType = Literal["auto", "float32", "bfloat16"]
 LARGE = 64
 """Height in pixels from which ``auto`` chooses the atari networks for an image."""
@@ -45,8 +46,14 @@ class ModelConfig:
     Unscaled latents drift when the model is rolled through many actions.
     (mlp: layer normalisation instead.)"""
 
+    forecast: ForecastKind = "roll"
+    """How an agent that looks ahead predicts the state that its decision meets.
+    roll: the dynamics, action by action. direct: one network, from the observation's latent and all
+    pending actions at once; it learns from --learner.lead-share of each batch."""
+
     def __post_init__(self) -> None:
         """Validate the fields."""
         sizes = ("channels", "head", "latent", "width", "lstm")
         check_numbers(self, "model.", {COUNT: ("support",), Bounds(SMALLEST): sizes})
         check_choice("model.action_code", self.action_code, ActionCode)
+        check_choice("model.forecast", self.forecast, ForecastKind)
