@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from delayzero.delays.law import DelayError
+from delayzero.files import named
 
 DEFAULT_PORT = 9720
 _REQUEST, _REPLY = b"DLZ?", b"DLZ!"
@@ -220,7 +221,7 @@ def write_trace(samples: tuple[Sample, ...], path: Path) -> None:
     """
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        with part.open("w", newline="") as file:
+        with named(path), part.open("w", newline="") as file:
             rows = csv.writer(file, lineterminator="\n")
             rows.writerow(("sent_s", "delay_ms", "lost"))
             for sample in samples:
