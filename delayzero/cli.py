@@ -129,6 +129,11 @@ def _is_expected(error: Exception) -> bool:
 
 
 def _one_line(error: Exception) -> str:
+    from delayzero.files import DISK_FULL
+
+    if isinstance(error, OSError) and error.errno in DISK_FULL:
+        place = f" for '{error.filename}'" if error.filename else ""
+        return f"there is no space left on the disk{place}; free some, and type the same command"
     if isinstance(error, OSError) and error.strerror and error.filename:
         return f"'{error.filename}': {error.strerror}"
     return " ".join(str(error).split())

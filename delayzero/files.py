@@ -10,7 +10,8 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ import numpy as np
 
 from delayzero.arguments import UsageError
 
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
+"""Numbers of the errors of a full disk and of a used up quota."""
 LONGEST_LINE = 1 << 16
 """Bytes: no line that :func:`last_line` reads is longer."""
 
@@ -25,6 +28,17 @@ LONGEST_LINE = 1 << 16
 def file_name(*words: str) -> str:
     """Join words into a name without characters that are special in paths or shells."""
     return re.sub(r"[^\w.=-]+", "-", "-".join(words))
+
+
+@contextmanager
+def named(path: Path | str) -> Iterator[None]:
+    """Name a file in errors that do not, such as those of a full disk."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None or error.filename is not None:
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 def make_folder(path: Path) -> None:
@@ -39,17 +53,22 @@ def make_folder(path: Path) -> None:
 def write_whole(path: Path, text: str) -> None:
     """Write a file atomically: readers see the old or the new text, even after a crash."""
     unfinished = path.with_name(f".{path.name}.unfinished")
-    with unfinished.open("w") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
+    try:
+        with named(path), unfinished.open("w") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError:
+        with suppress(OSError):
+            unfinished.unlink()  # the disk may be full
+        raise
     os.replace(unfinished, path)
     fsync_folder(path.parent)
 
 
 def append_line(path: Path, line: str) -> None:
     """Append a line to a file; a last line that was never finished is cut off."""
-    with path.open("a+b") as file:
+    with named(path), path.open("a+b") as file:
         file.seek(0)
         file.truncate(file.read().rfind(b"\n") + 1)
         file.write(line.encode() + b"\n")

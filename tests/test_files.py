@@ -1,14 +1,18 @@
+import errno
 import json
 import os
+from pathlib import Path
 
 import pytest
 
 from delayzero.arguments import UsageError
+from delayzero.cli import main
 from delayzero.files import (
     LONGEST_LINE,
     append_line,
     last_line,
     make_folder,
+    named,
     read_json,
     read_lines,
     write_json,
@@ -106,3 +110,40 @@ def test_a_file_system_that_cannot_sync_folders(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "fsync", refuse)
     write_json(tmp_path / "a.json", {"a": 1})
     assert read_json(tmp_path / "a.json", "") == {"a": 1}
+
+
+def full_disk(*_):
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_full_disk_leaves_the_old_file_and_no_half_of_the_new(tmp_path, monkeypatch):
+    place = tmp_path / "result.json"
+    write_json(place, {"score": 1})
+    monkeypatch.setattr(os, "fsync", full_disk)
+    with pytest.raises(OSError, match="No space left") as told:
+        write_json(place, {"score": 2})
+    assert told.value.filename == str(place)
+    assert read_json(place, "") == {"score": 1}
+    assert [path.name for path in tmp_path.iterdir()] == ["result.json"]
+
+
+def test_errors_name_a_file():
+    with pytest.raises(FileNotFoundError) as told, named("this"):
+        Path("that").read_text()
+    assert told.value.filename == "that", "it had one already"
+    with pytest.raises(PermissionError) as told, named("this"):
+        raise OSError(errno.EACCES, "Permission denied")
+    assert told.value.filename == "this"
+
+
+def test_a_full_disk_is_told_with_what_to_do(monkeypatch, capsys):
+    def fill(_):
+        with named("there/a.json"):
+            full_disk()
+
+    monkeypatch.setattr("delayzero.runs.curves.main", fill)
+    assert main(["curves"]) == 2
+    assert capsys.readouterr().err == (
+        "delayzero: error: there is no space left on the disk for 'there/a.json'; free some, and "
+        "type the same command\n"
+    )

@@ -22,6 +22,7 @@ from delayzero.delays.settings import DEFAULT_PERIOD, LATENCY_SETTINGS, STEP_SET
 from delayzero.delays.statistics import Characteristics, characterise
 from delayzero.delays.text import LAWS, parse
 from delayzero.delays.trace import Trace
+from delayzero.files import named
 from delayzero.progress import progress
 
 TRACE_FORMAT = """\
@@ -160,7 +161,8 @@ def _show(options: Any) -> None:
         return
     figure = law_picture(law, characteristics=values, **arguments)
     try:
-        figure.savefig(options.save)
+        with named(options.save):
+            figure.savefig(options.save)
     except ValueError as error:  # an unknown picture format
         raise UsageError(f"--save {options.save}: {error}") from None
     print(f"\npicture: {options.save}")

@@ -22,6 +22,7 @@ from delayzero.arguments import Parser, whole
 from delayzero.delays import DelayedExecution, parse
 from delayzero.delays.statistics import Characteristics, characterise
 from delayzero.extras import MissingExtraError
+from delayzero.files import named
 from delayzero.progress import progress
 
 LAWS = ("constant:0", "constant:5", "walk:5", "uniform:0-5", "4g")
@@ -230,5 +231,6 @@ def _save_pictures(comparisons: Sequence[Comparison], folder: Path) -> list[Path
             entry.law, characteristics=entry.characteristics
         )
     for name, figure in figures.items():
-        figure.savefig(folder / name)
+        with named(folder / name):
+            figure.savefig(folder / name)
     return [folder / name for name in figures]

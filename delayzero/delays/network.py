@@ -25,6 +25,7 @@ from delayzero.delays.packets import (
     resolve,
     shown,
 )
+from delayzero.files import named
 
 _PATIENCE = 3.0  # seconds (or three timeouts) to wait for the first reply
 
@@ -220,7 +221,7 @@ def write_trace(samples: tuple[Sample, ...], path: Path) -> None:
     """
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        with part.open("w", newline="") as file:
+        with named(path), part.open("w", newline="") as file:
             rows = csv.writer(file, lineterminator="\n")
             rows.writerow(("sent_s", "delay_ms", "lost"))
             for sample in samples:

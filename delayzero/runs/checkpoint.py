@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import errno
 import functools
 import logging
+import shutil
 import sys
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +18,15 @@ import numpy as np
 import orbax.checkpoint as ocp
 
 from delayzero.arguments import UsageError
+from delayzero.files import DISK_FULL
 from delayzero.runs.checksums import Checksums
 
 KEPT = 2
 """Checkpoints that are kept: if the newest is damaged, there is one before it."""
 FILE_BYTES = 2**22
 """Approximate size of files, and of the chunks into which large arrays are split."""
+UNFINISHED = "*.orbax-checkpoint-tmp*"
+"""Names of checkpoints that orbax has not finished."""
 
 logging.getLogger("absl").setLevel(logging.WARNING)  # orbax logs every file
 
@@ -91,13 +96,15 @@ class Checkpoints:
         }
         try:
             self._sums.begin(self._manager.all_steps())
-            self._manager.save(
-                step, args=ocp.args.Composite(progress=ocp.args.JsonSave(progress), **items)
-            )
+            arguments = ocp.args.Composite(progress=ocp.args.JsonSave(progress), **items)
+            with _first_error_only():
+                self._manager.save(step, args=arguments)
             self._sums.seal(step)
         except Exception as error:
             if not _disk_full(error):
                 raise
+            for path in self._folder.glob(UNFINISHED):
+                _delete(path)
             before = self.latest()
             kept = "there is none before it" if before is None else f"{before} is intact"
             raise UsageError(
@@ -130,15 +137,13 @@ class Checkpoints:
         return {name: jax.tree.map(_placed, examples[name], parts[name]) for name in examples}
 
     def _read(self, items: dict[str, Any]) -> dict[str, Any]:
-        step, hook = self.latest(), sys.unraisablehook
+        step = self.latest()
         self._verify(step, items)
-        sys.unraisablehook = functools.partial(_but_late_reads, hook)
         try:
-            parts = self._manager.restore(step, args=ocp.args.Composite(**items))
-            sys.unraisablehook = hook  # after an error the filter stays: late reads fail later
+            with _first_error_only():
+                parts = self._manager.restore(step, args=ocp.args.Composite(**items))
             return {name: parts[name] for name in items}
         except (OSError, ValueError, TypeError, LookupError, AttributeError) as error:
-            logging.getLogger("asyncio").addFilter(_no_late_reads)
             raise BrokenCheckpointError(
                 f"the checkpoint {self._folder / str(step)} cannot be read "
                 f"({type(error).__name__}): a part of it is missing or damaged, or it was written "
@@ -184,7 +189,7 @@ class Checkpoints:
 def _disk_full(error: BaseException | None) -> bool:
     """Return whether an error, or one behind it, says that the disk is full."""
     while error is not None:
-        if getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT):
+        if getattr(error, "errno", None) in DISK_FULL:
             return True
         if "No space left on device" in str(error):
             return True
@@ -192,18 +197,50 @@ def _disk_full(error: BaseException | None) -> bool:
     return False
 
 
-def _but_late_reads(hook: Callable[[Any], Any], error: Any) -> None:
-    """Pass on exceptions that Python cannot raise, except those of reads that orbax abandoned.
+def _delete(folder: Path) -> None:
+    """Delete a folder to which threads that orbax abandoned may still be writing."""
+    for _ in range(10):
+        shutil.rmtree(folder, ignore_errors=True)
+        if not folder.exists():
+            return
+        time.sleep(0.1)
 
-    Orbax stops at the first damaged array; every other read then finds its event loop closed.
+
+@contextmanager
+def _first_error_only() -> Iterator[None]:
+    """Raise the first error of orbax, and print nothing about those that follow from it.
+
+    Orbax stops at the first array that fails. All others then find their event loop closed, which
+    Python cannot raise, or end with errors that nobody retrieves. They do so later, when orbax has
+    returned: after an error the filters stay.
     """
+    hook = sys.unraisablehook
+    sys.unraisablehook = functools.partial(_but_closed_loops, hook)
+    try:
+        yield
+        sys.unraisablehook = hook
+    except Exception:
+        logging.getLogger("asyncio").addFilter(_not_abandoned)
+        raise
+
+
+def _but_closed_loops(hook: Callable[[Any], Any], error: Any) -> None:
+    """Pass on exceptions that Python cannot raise, except those of closed event loops."""
     if str(error.exc_value) != "Event loop is closed":
         hook(error)
 
 
-def _no_late_reads(record: logging.LogRecord) -> bool:
-    """Filter the same reads from asyncio's log."""
+def _not_abandoned(record: logging.LogRecord) -> bool:
+    """Whether a line of a log is not about an error that nobody retrieved."""
     return "exception was never retrieved" not in record.getMessage()
+
+
+def _not_raised(record: logging.LogRecord) -> bool:
+    """Whether a line of a log is not about an exception that is raised as well."""
+    return ".run() raised an exception" not in record.getMessage()
+
+
+logging.getLogger("absl").addFilter(_not_raised)
 
 
 def examples_of(tree: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from delayzero.arguments import Parser, UsageError
 from delayzero.delays.pictures import GREY, INK, new_figure
-from delayzero.files import read_json, read_lines
+from delayzero.files import named, read_json, read_lines
 from delayzero.runs.paths import RunPaths
 
 if TYPE_CHECKING:
@@ -95,7 +95,8 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     figure = draw([read_curve(run) for run in options.runs], options.title)
     try:
-        figure.savefig(options.save, dpi=150)
+        with named(options.save):
+            figure.savefig(options.save, dpi=150)
     except ValueError as error:  # an unknown kind of file
         raise UsageError(f"--save {options.save}: {error}") from None
     print(options.save)

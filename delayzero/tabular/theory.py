@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -14,6 +15,7 @@ import numpy as np
 
 from delayzero.arguments import Parser, UsageError, whole
 from delayzero.extras import MissingExtraError
+from delayzero.files import named, write_whole
 from delayzero.progress import progress
 from delayzero.tabular.examples import (
     EXAMPLE_DELAYS,
@@ -353,15 +355,17 @@ def _save(
         "losses.csv": [asdict(loss) for loss in losses],
     }
     for name, table in tables.items():
-        with (folder / name).open("w", newline="") as file:
-            writer = csv.DictWriter(file, fieldnames=list(table[0]))
-            writer.writeheader()
-            writer.writerows(table)
+        text = io.StringIO()
+        writer = csv.DictWriter(text, fieldnames=list(table[0]))
+        writer.writeheader()
+        writer.writerows(table)
+        write_whole(folder / name, text.getvalue())
     saved = list(tables)
     try:
         from delayzero.tabular.pictures import theory_picture
 
-        theory_picture(checks, losses).savefig(folder / "theory.png")
+        with named(folder / "theory.png"):
+            theory_picture(checks, losses).savefig(folder / "theory.png")
         saved.append("theory.png")
     except MissingExtraError as error:
         print(f"no figure: {error}")

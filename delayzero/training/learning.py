@@ -145,7 +145,12 @@ class Learning:
         arrays: dict[str, Any] = {
             name: np.asarray(x) for name, x in batch._asdict().items() if x is not None
         }
-        np.savez_compressed(place, **arrays)
+        kept = f"its batch is in {place}"
+        try:
+            np.savez_compressed(place, **arrays)
+        except OSError as error:
+            place.unlink(missing_ok=True)
+            kept = f"its batch could not be saved ({error.strerror or error})"
         newest = self._checkpoints.latest()
         last = "there is no checkpoint yet" if newest is None else f"checkpoint {newest} is intact"
         cause = "the loss or its gradient is"
@@ -157,9 +162,7 @@ class Learning:
             if not np.isfinite(values).all():
                 cause = f"{what} of the environment are"
                 remedy = f"fix {self._system.config.env}, or wrap it so that its {what} are finite"
-        raise DivergedError(
-            f"update {update}: {cause} not finite; its batch is in {place}, {last}; {remedy}"
-        )
+        raise DivergedError(f"update {update}: {cause} not finite; {kept}, {last}; {remedy}")
 
     def _sampled_rewards(self, sample: Sample) -> Any:
         """Return the rewards of the sampled windows, ``[B, W]``."""

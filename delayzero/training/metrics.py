@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import json
 import os
+import socket
 import time
 from pathlib import Path
 from typing import Any
 
 from delayzero.extras import require
-from delayzero.files import plain
+from delayzero.files import named, plain
 
 SCORE = "evaluation/score"
 """What lines of evaluations have, and no others."""
+NUMBERS = itertools.count()
+"""Of the event files of this process."""
 
 
 class MetricsLog:
@@ -27,10 +32,15 @@ class MetricsLog:
         self._path = lines
         self.evaluations: list[dict[str, Any]] = []
         self._lines = lines.open("a")
-        writer = require("tensorboard.summary.writer.event_file_writer", "train")
+        records = require("tensorboard.summary.writer.record_writer", "train")
         self._proto = require("tensorboard.compat.proto.event_pb2", "train")
         self._summary = require("tensorboard.compat.proto.summary_pb2", "train")
-        self._events = writer.EventFileWriter(str(events))
+        events.mkdir(parents=True, exist_ok=True)
+        words = (f"{time.time():.0f}", socket.gethostname(), str(os.getpid()), str(next(NUMBERS)))
+        self._events_path = events / ".".join(("events.out.tfevents", *words))
+        # TensorBoard's own writer has a thread, which prints a traceback when the disk is full.
+        self._events = records.RecordWriter(self._events_path.open("ab"))
+        self._write_event(file_version="brain.Event:2")
 
     def write(self, step: int, values: dict[str, Any]) -> None:
         """Write one line, and its numbers to TensorBoard.
@@ -44,8 +54,9 @@ class MetricsLog:
         whole = {"interactions": step, **line}
         if SCORE in line:
             self.evaluations.append(whole)
-        self._lines.write(json.dumps(whole) + "\n")
-        self._lines.flush()
+        with named(self._path):
+            self._lines.write(json.dumps(whole) + "\n")
+            self._lines.flush()
         numbers: dict[str, float] = {}
         for name, value in line.items():
             if isinstance(value, list):
@@ -56,13 +67,19 @@ class MetricsLog:
         summary = self._summary.Summary(
             value=[self._summary.Summary.Value(tag=k, simple_value=v) for k, v in numbers.items()]
         )
-        event = self._proto.Event(wall_time=time.time(), step=step, summary=summary)
-        self._events.add_event(event)
+        self._write_event(step=step, summary=summary)
+
+    def _write_event(self, **fields: Any) -> None:
+        event = self._proto.Event(wall_time=time.time(), **fields)
+        with named(self._events_path):
+            self._events.write(event.SerializeToString())
+            self._events.flush()
 
     def position(self) -> int:
         """Return the number of bytes written so far, all of which are on the disk."""
-        self._lines.flush()
-        os.fsync(self._lines.fileno())
+        with named(self._path):
+            self._lines.flush()
+            os.fsync(self._lines.fileno())
         return self._path.stat().st_size  # tell() ignores a rewind
 
     def rewind(self, position: int) -> None:
@@ -85,11 +102,13 @@ class MetricsLog:
             self.rewind(position)
             return True
         self.rewind(0)
-        self._lines.writelines(json.dumps(line) + "\n" for line in evaluations)
-        self._lines.flush()
+        with named(self._path):
+            self._lines.writelines(json.dumps(line) + "\n" for line in evaluations)
+            self._lines.flush()
         return False
 
     def close(self) -> None:
-        """Flush and close both files."""
-        self._lines.close()
-        self._events.close()
+        """Close both files; what a full disk did not take has been reported, and is dropped."""
+        for file in (self._lines, self._events):
+            with contextlib.suppress(OSError):
+                file.close()

@@ -100,6 +100,10 @@ def test_an_observation_that_is_not_finite_is_named_as_the_cause(counting, tmp_p
     assert f"fix {env}, or wrap it" in str(failed.value)
 
 
+def full_disk(*_, **__):
+    raise OSError(28, "No space left on device")
+
+
 @pytest.mark.parametrize("ahead", [0, 1, 5])
 def test_it_is_named_wherever_it_is_in_the_window(ahead, tmp_path, monkeypatch):
     """A target is made of more than the frames that a batch has."""
@@ -113,6 +117,10 @@ def test_it_is_named_wherever_it_is_in_the_window(ahead, tmp_path, monkeypatch):
     learning._programs.batch = lambda *_: (sample, batch)
     with pytest.raises(DivergedError, match="the loss or its gradient is not finite"):
         learning._explain_failure(3)
+    with monkeypatch.context() as patch:
+        patch.setattr(np, "savez_compressed", full_disk)
+        with pytest.raises(DivergedError, match=r"could not be saved \(No space left"):
+            learning._explain_failure(3)
     assert learning._system.learner.window == 5
     slot = (int(sample.times[2]) + ahead) % learning.replay.rows
     frames = learning.replay.frames.at[slot, int(sample.envs[2])].set(math.nan)

@@ -17,6 +17,7 @@ from delayzero.evaluation.panels import (
     dress,
     legend_beside,
 )
+from delayzero.files import named
 from delayzero.settings import AGENTS
 
 if TYPE_CHECKING:
@@ -42,7 +43,8 @@ def save_pictures(
     if any(result.prediction for result in results):
         figures["prediction.png"] = prediction_picture(results)
     for name, figure in figures.items():
-        figure.savefig(folder / name, bbox_inches="tight")
+        with named(folder / name):
+            figure.savefig(folder / name, bbox_inches="tight")
     return [folder / name for name in figures]
 
 

@@ -9,7 +9,7 @@ from delayzero.arguments import Parser, UsageError
 from delayzero.evaluation.paper.page import results_page
 from delayzero.evaluation.paper.pictures import results_picture
 from delayzero.evaluation.paper.records import read_records, write_record
-from delayzero.files import write_whole
+from delayzero.files import named, write_whole
 
 RECORDS = Path("results/atari")
 
@@ -50,6 +50,7 @@ def main(arguments: Sequence[str]) -> int:
     write_whole(options.out, page)
     print(options.out)
     picture.parent.mkdir(parents=True, exist_ok=True)
-    results_picture(records).savefig(picture)
+    with named(picture):
+        results_picture(records).savefig(picture)
     print(picture)
     return 0
