@@ -29,11 +29,21 @@ class InTraining:
         self.variables = {**self.variables, **statistics}
         return result
 
+    def together(self, method: str, *inputs: Any) -> Any:
+        """Call a method of the model with several batches, ``[G, B, ...]``, as one of G * B rows.
+
+        They are normalised by their common statistics, as outside of training.
+        """
+        groups = jax.tree.leaves(inputs)[0].shape[:2]
+        rows = jax.tree.map(lambda x: x.reshape(groups[0] * groups[1], *x.shape[2:]), inputs)
+        return jax.tree.map(lambda x: x.reshape(*groups, *x.shape[1:]), self(method, *rows))
+
     def several(self, method: str, *inputs: Any) -> Any:
         """Call a method of the model with several batches, ``[G, B, ...]``, one after another.
 
-        They are computed together, which takes a GPU little longer than one batch: the results of
-        a batch do not depend on the running statistics.
+        Each is normalised by its own statistics. They are computed in parallel, which takes a GPU
+        little longer than one batch: the results of a batch do not depend on the running
+        statistics.
         """
         results, statistics = jax.vmap(lambda *batch: self._apply(method, *batch))(*inputs)
         old = {name: self.variables[name] for name in statistics}

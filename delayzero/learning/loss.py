@@ -42,7 +42,12 @@ class Unrolled(NamedTuple):
 
 
 def unroll_model(
-    model: InTraining, batch: Batch, horizon: int, rolled: Array | None = None
+    model: InTraining,
+    batch: Batch,
+    horizon: int,
+    rolled: Array | None = None,
+    *,
+    together: bool = True,
 ) -> Unrolled:
     """Roll the model through the actions of a batch and predict at every state.
 
@@ -52,9 +57,14 @@ def unroll_model(
     The gradient into each imagined latent is halved. The prefix memory restarts from zero every
     ``horizon`` steps. Real latents for the consistency loss get no gradient. They are encoded in
     one call with the same weights and normalised by their own batch: normalised by the running
-    statistics, they would lose what distinguishes them. Projections of imagined latents are
-    normalised in C batches: of those compared first, of those compared second, and so on (by step,
-    if all steps are compared). Only the dynamics and the prefix memory run step by step.
+    statistics, they would lose what distinguishes them. Only the dynamics and the prefix memory run
+    step by step.
+
+    With ``together``, heads, prefix and projections normalise the states of all steps as one batch.
+    Otherwise they normalise each step by itself, as in EfficientZero's code. That hides from the
+    loss whatever differs between steps; outside of training, where the same running statistics
+    serve for all, the prefix of the first step then comes out too small and that of the last too
+    large, and a search sees rewards that are not there.
     """
     steps = batch.action.shape[1]
     latents = [_first_latents(model, batch, rolled)]
@@ -63,10 +73,11 @@ def unroll_model(
     for k in range(steps):
         latents.append(_half_gradient(model("step", latents[-1], batch.action[:, k])))
     states = jnp.stack(latents)
-    prediction = model.several("predict", states)
+    over_steps = model.together if together else model.several
+    prediction = over_steps("predict", states)
     compared = _after_steps(states[1:], batch.compared)
-    imagined = model.several("predict_projection", model.several("project", compared))
-    gates = model.several("prefix_input", states[1:])
+    imagined = over_steps("predict_projection", over_steps("project", compared))
+    gates = over_steps("prefix_input", states[1:])
     memory = zero = model.model.initial_memory(states.shape[1])
     hidden = []
     for k in range(steps):
@@ -75,7 +86,7 @@ def unroll_model(
     return Unrolled(
         policy_logits=prediction.policy_logits,
         value_logits=prediction.value_logits,
-        prefix_logits=model.several("prefix_logits", jnp.stack(hidden)),
+        prefix_logits=over_steps("prefix_logits", jnp.stack(hidden)),
         similarity=cosine(imagined.astype(jnp.float32), real),
         forecast_similarity=_forecast_similarity(model, batch, latents[0]),
     )
@@ -134,7 +145,13 @@ def efficientzero_loss(
     assert (rolled is None) == (batch.lead is None or direct), "leads are rolled or forecast"
     support, steps = model.support, batch.action.shape[1]
     in_training = InTraining(model, variables)
-    out = unroll_model(in_training, batch, config.prefix_horizon, rolled)
+    out = unroll_model(
+        in_training,
+        batch,
+        config.prefix_horizon,
+        rolled,
+        together=config.normalise == "together",
+    )
     value, prefix, policy = batch.value.T, batch.prefix.T, batch.policy.swapaxes(0, 1)
     alive = batch.alive.T.astype(jnp.float32)  # [K + 1, B]
     taken = jnp.concatenate([jnp.ones_like(alive[:1]), alive[:-1]])  # the step to state k

@@ -46,6 +46,10 @@ class LearnerConfig:
     """Number of unrolled steps at which imagined latents are compared with real ones.
     They are drawn for each position of a batch; the loss is scaled up to all steps.
     None, or more than --learner.unroll: compare at all of them."""
+    normalise: Literal["together", "by_step"] = "together"
+    """Batch normalisation of heads and value prefix over the unrolled states.
+    together: all steps as one batch, as outside of training. by_step: each step by itself, as in
+    EfficientZero's code; the predicted rewards are then wrong outside of training."""
     lead_share: float | None = None
     """Share of the positions of a batch that start from a rolled latent, as decisions under delay
     do. None: a quarter if the agent looks further ahead than --learner.unroll steps, or with

@@ -122,6 +122,7 @@ def atari_paper(config: Config) -> Config:
             "td_age": 69_000,
             "consistency_steps": None,
             "lead_share": 0.0,
+            "normalise": "by_step",
             "warmup": 2300,
             "drop_at": 102_300 / 150_000,
             "target_period": 200,
