@@ -51,6 +51,28 @@ def test_several_batches_are_as_if_one_after_the_other():
     assert not any(jax.tree.leaves((moved["encoder"], moved["dynamics"], moved["prefix"])))
 
 
+def test_batches_together_are_one_batch():
+    rng = np.random.default_rng(1)
+    example = jnp.asarray(rng.random((BATCH, 1, 6, 6, 2)), jnp.float32), jnp.zeros(BATCH, int)
+    variables = jax.jit(lambda: MODEL.init(jax.random.key(0), *example, method="everything"))()
+    latents = jnp.asarray(rng.normal(size=(GROUPS, BATCH, 3, 3, 8)), jnp.float32)
+    latents = latents + jnp.arange(GROUPS)[:, None, None, None, None]
+    joined, one = InTraining(MODEL, variables), InTraining(MODEL, variables)
+    out = joined.together("predict", latents)
+    rows = one("predict", latents.reshape(GROUPS * BATCH, 3, 3, 8))
+    for fast, exact in zip(out, rows, strict=True):
+        assert fast.shape[:2] == (GROUPS, BATCH)
+        assert np.array_equal(fast.reshape(exact.shape), exact)
+    statistics = zip(
+        jax.tree.leaves(joined.variables["batch_stats"]),
+        jax.tree.leaves(one.variables["batch_stats"]),
+        strict=True,
+    )
+    assert all(np.array_equal(x, y) for x, y in statistics)
+    apart = InTraining(MODEL, variables).several("project", latents)
+    assert np.abs(apart - joined.together("project", latents)).max() > 0.1
+
+
 def test_one_batch_is_not_taken_for_several():
     latents = jnp.zeros((BATCH, 3, 3, 8))
     example = jnp.zeros((BATCH, 1, 6, 6, 2)), jnp.zeros(BATCH, jnp.int32)
