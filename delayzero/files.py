@@ -10,7 +10,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from delayzero.arguments import UsageError
+from delayzero.forms import Form, anything
 
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 """Numbers of the errors of a full disk and of a used up quota."""
@@ -97,67 +98,65 @@ def write_json(path: Path, values: Any) -> None:
     write_whole(path, json.dumps(values, indent=2) + "\n")
 
 
-def read_json(path: Path, remedy: str, keys: Iterable[str] = ()) -> dict[str, Any]:
+def read_json(path: Path, remedy: str, form: Form = anything) -> dict[str, Any]:
     """Read the object in a JSON file.
 
     Args:
         path: The file.
         remedy: How to mend a damaged file, for the message.
-        keys: Keys that the object must have.
+        form: Of the object.
 
     Raises:
-        UsageError: The file holds no JSON object, or one without these keys.
+        UsageError: The file holds no JSON object, or one of another form.
     """
-    try:
-        values = json.loads(path.read_text())
-    except ValueError:
-        values = None
-    if not isinstance(values, dict) or not set(keys) <= set(values):
-        raise UsageError(f"{path} is damaged; {remedy}")
-    return values
+    return _parsed(path.read_bytes(), path, remedy, form)
 
 
-def read_lines(path: Path, remedy: str) -> list[dict[str, Any]]:
+def read_lines(path: Path, remedy: str, form: Form = anything) -> list[dict[str, Any]]:
     """Read the objects in a file of JSON lines, except a last line that is still being written.
 
     Args:
         path: The file.
         remedy: How to mend a damaged file, for the message.
+        form: Of each object.
 
     Raises:
-        UsageError: A complete line holds no JSON object.
+        UsageError: A complete line holds no JSON object, or one of another form.
     """
-    *complete, _ = path.read_text(errors="replace").split("\n")
-    return [_parsed(line, path, remedy) for line in complete]
+    *complete, _ = path.read_bytes().split(b"\n")
+    return [_parsed(line, path, remedy, form) for line in complete]
 
 
-def last_line(path: Path, remedy: str) -> dict[str, Any] | None:
+def last_line(path: Path, remedy: str, form: Form = anything) -> dict[str, Any] | None:
     """Read the last complete object in a file of JSON lines, without reading the whole file.
 
     Args:
         path: The file; its lines have at most ``LONGEST_LINE`` bytes.
         remedy: How to mend a damaged file, for the message.
+        form: Of the object.
 
     Returns:
         None if no line is complete.
 
     Raises:
-        UsageError: The line holds no JSON object.
+        UsageError: The line holds no JSON object, or one of another form.
     """
     with path.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - 2 * LONGEST_LINE))  # the last line may be half written
-        *complete, _ = file.read().decode(errors="replace").split("\n")
-    return _parsed(complete[-1], path, remedy) if complete else None
+        *complete, _ = file.read().split(b"\n")
+    return _parsed(complete[-1], path, remedy, form) if complete else None
 
 
-def _parsed(line: str, path: Path, remedy: str) -> dict[str, Any]:
+def _parsed(content: bytes, path: Path, remedy: str, form: Form) -> dict[str, Any]:
     try:
-        values = json.loads(line)
-    except ValueError:
+        values = json.loads(content)
+    except (ValueError, RecursionError):
         values = None
     if not isinstance(values, dict):
         raise UsageError(f"{path} is damaged; {remedy}")
+    if wrong := form(values, ""):
+        raise UsageError(f"{path} is damaged: {wrong}; {remedy}")
     return values
 
 

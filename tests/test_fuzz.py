@@ -1,11 +1,12 @@
 """Random input, seeded: whatever it is, the answer is a result or an error of a documented kind.
 
-``make test`` runs a sample; ``make test-slow`` runs 100,000 laws, 2,000 command lines and 500
-damaged folders.
+``make test`` runs a sample; ``make test-slow`` runs 100,000 laws, 2,000 command lines, 500 damaged
+run folders and 600 damaged files of results.
 """
 
 import functools
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -26,6 +27,9 @@ from delayzero.settings.options import options
 from delayzero.training import loop
 from delayzero.training.loop import Outcome, train
 
+from .evaluation.compare.test_run import WORDS as COMPARE
+from .evaluation.compare.test_run import started  # noqa: F401
+from .evaluation.test_paper import finished_run
 from .training.small import EVERY_ROUND, Crash, NotCompiled, crash_after, small
 
 EXPECTED = (UsageError, DelayError, MissingExtraError, OSError, gym.error.Error)
@@ -157,7 +161,7 @@ def interrupted(tmp_path, monkeypatch):
 
 
 def damage(rng, folder):
-    """Flip a bit, cut, empty, delete or rewrite some file."""
+    """Flip a bit, cut, empty, delete or rewrite some file; return its path."""
     files = sorted(p for p in folder.rglob("*") if p.is_file() and p.name != "lock")
     path = some(rng, files)
     content = path.read_bytes()
@@ -173,23 +177,31 @@ def damage(rng, folder):
         case 3:
             path.write_bytes(rng.bytes(int(rng.integers(40))))
         case _:
-            _rewrite(rng, path)
+            rewrite(rng, path)
+    return path
 
 
-def _rewrite(rng, path):
-    """Another value somewhere in a JSON file."""
+WRONG = (None, 8.5, -1, "x", "", [], {}, True, 10**30, float("nan"), float("inf"), [None], {"x": 1})
+
+
+def rewrite(rng, path):
+    """Another value somewhere in a JSON file, or in one of its lines; or a value less."""
     try:
-        values = json.loads(path.read_text())
+        lines = path.read_text().splitlines() if path.suffix == ".jsonl" else [path.read_text()]
+        values = [json.loads(line) for line in lines]
     except ValueError:
         return
-    place = values
-    while isinstance(place, dict) and place:
-        key = some(rng, sorted(place))
-        if not isinstance(place[key], dict) or rng.random() < 0.3:
-            place[key] = some(rng, (None, 8.5, -1, "x", [], {}, True, 10**30))
+    place = some(rng, values) if values else None
+    while isinstance(place, (dict, list)) and place:
+        key = some(rng, sorted(place) if isinstance(place, dict) else range(len(place)))
+        if not isinstance(place[key], (dict, list)) or rng.random() < 0.3:
+            if rng.random() < 0.2:
+                del place[key]
+            else:
+                place[key] = some(rng, WRONG)
             break
         place = place[key]
-    path.write_text(json.dumps(values))
+    path.write_text("".join(json.dumps(value) + "\n" for value in values))
 
 
 def check_folders(count, seed, config, tmp_path, trains=True):
@@ -222,3 +234,70 @@ def test_damaged_folders(interrupted, tmp_path):
 @pytest.mark.slow
 def test_many_damaged_folders(interrupted, tmp_path):
     check_folders(500, 1, interrupted, tmp_path)
+
+
+PREDICTION = {"horizon": [1.0, 2.0], "policy_agreement": [0.9, 0.8]}
+PREDICTION |= {"stale_policy_agreement": [0.7, None]}
+LAWS_BESIDE = ("--evaluate-delays", "constant:0", "--delay-episodes", "3")
+
+
+@pytest.fixture
+def results(started, tmp_path, monkeypatch):  # noqa: F811
+    """Commands that read results, each with the folder of the files that it reads."""
+    place = tmp_path / "results"
+    for seed in (0, 1):
+        finished_run(place / "runs" / str(seed), seed, prediction=PREDICTION)
+    monkeypatch.chdir(place)
+    runs = [str(place / "runs" / str(seed)) for seed in (0, 1)]
+    compare = ["compare", *COMPARE, *LAWS_BESIDE]
+    assert main(["results", "add", *runs, "--folder", "records"]) == 0
+    assert main(compare) == 0
+    return {
+        "runs": [
+            ["results", "add", *runs, "--folder", str(tmp_path / "new")],
+            ["curves", *runs, "--save", str(tmp_path / "x.png")],
+        ],
+        "records": [
+            ["results", "table", "records", "--out", str(tmp_path / "x.md")],
+            ["results", "add", *runs, "--folder", "records"],
+        ],
+        "here": [compare],
+    }
+
+
+def check_results(count, seed, results, tmp_path, capsys):
+    rng, refused = np.random.default_rng(seed), 0
+    place, before = tmp_path / "results", tmp_path / "before"
+    shutil.copytree(place, before)
+    for i in range(count):
+        folder = list(results)[i % len(results)]
+        if rng.random() < 0.5:
+            path = damage(rng, place / folder)
+        else:
+            path = some(rng, sorted((place / folder).rglob("*.json*")))
+            rewrite(rng, path)
+        for words in results[folder]:
+            how = f"{path}, {path.exists() and path.read_bytes()[:2000]!r}: delayzero {words}"
+            capsys.readouterr()
+            try:
+                code = main(words)
+            except Exception as error:
+                raise AssertionError(f"{how} raised {error!r}") from error
+            errors = [line for line in capsys.readouterr().err.splitlines() if "rror" in line]
+            assert code in (0, 2), how
+            assert len(errors) == (code == 2), (how, errors)
+            refused += code == 2
+        for name in ("results", "new"):
+            shutil.rmtree(tmp_path / name, ignore_errors=True)
+        shutil.copytree(before, place)
+        os.chdir(place)
+    assert refused > count / 8
+
+
+def test_damaged_results(results, tmp_path, capsys):
+    check_results(9, 0, results, tmp_path, capsys)
+
+
+@pytest.mark.slow
+def test_many_damaged_results(results, tmp_path, capsys):
+    check_results(600, 1, results, tmp_path, capsys)

@@ -10,7 +10,17 @@ ROOMS = (
     *("delays", "tabular", "envs", "settings", "model", "planning", "replay", "learning"),
     *("agents", "playing", "runs", "evaluation", "training"),
 )
-TOOLS = ("actions", "arguments", "bounds", "extras", "files", "progress", "spaces", "words")
+TOOLS = (
+    "actions",
+    "arguments",
+    "bounds",
+    "extras",
+    "files",
+    "forms",
+    "progress",
+    "spaces",
+    "words",
+)
 """Modules beside the rooms, which import none of them."""
 FRONT = ("__init__", "__main__", "api", "cli")
 """What users start; may import anything."""

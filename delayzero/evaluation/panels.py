@@ -39,10 +39,13 @@ def draw_prediction(axes: Axes, agent: str, prediction: Mapping[str, Any], name:
     Args:
         axes: The panel.
         agent: The agent's name.
-        prediction: Curves by name, each with one entry per horizon; None where not measured.
+        prediction: Curves by name, each with one entry per horizon; None where not measured. If
+            one is missing that this measure needs, nothing is drawn.
         name: The measure, such as ``policy_agreement``.
     """
     names, colour = ("horizon", name, f"stale_{name}"), COLOURS[agent]
+    if any(one not in prediction for one in names):
+        return
     # None becomes NaN, which is drawn as a gap.
     horizon, rolled, stale = (np.array(prediction[one], np.float64) for one in names)
     axes.plot(horizon, rolled, "o-", color=colour, markersize=4, label=agent)

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from delayzero.arguments import UsageError
 from delayzero.files import fsync_folder, read_json, write_json
+from delayzero.forms import text, values_of
 
 NAME = "checksums.json"
 Sums = dict[str, str]
@@ -93,8 +94,8 @@ class Checksums:
             "restore a copy, delete it to resume without verifying the checkpoint, or train in "
             "another --folder"
         )
-        sums: dict[str, Sums] = read_json(self._path, remedy)
-        if not all(step.isdecimal() and isinstance(files, dict) for step, files in sums.items()):
+        sums: dict[str, Sums] = read_json(self._path, remedy, values_of(values_of(text)))
+        if not all(step.isdecimal() for step in sums):
             raise UsageError(f"{self._path} is damaged; {remedy}")
         return sums
 

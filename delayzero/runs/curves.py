@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from delayzero.arguments import Parser, UsageError
 from delayzero.delays.pictures import GREY, INK, new_figure
 from delayzero.files import named, read_json, read_lines
+from delayzero.forms import is_number, number, whole, with_keys
 from delayzero.runs.paths import RunPaths
 
 if TYPE_CHECKING:
@@ -36,22 +37,20 @@ def read_curve(run: Path) -> Curve:
     files = RunPaths(run)
     if not files.metrics.exists():
         raise UsageError(f"{files.metrics} does not exist; name the folder of a run")
-    lines = read_lines(files.metrics, "leave out its run")
+    lines = read_lines(files.metrics, "leave out its run", with_keys({"interactions": whole}))
 
     def scores(key: str) -> list[tuple[int, float]]:
         """Pairs of interactions and score; of lines with equal interactions, the last."""
-        numbers = (int, float)
-        points = {
-            line["interactions"]: line[key] for line in lines if isinstance(line.get(key), numbers)
-        }
+        points = {line["interactions"]: line[key] for line in lines if is_number(line.get(key))}
         return list(points.items())
 
     evaluations = scores("evaluation/score")
     if files.result.exists():
         remedy = "delete it, and type the run's command to evaluate it again"
-        result = read_json(files.result, remedy, ("interactions", "score"))
-        if isinstance(result["score"], (int, float)):
-            evaluations.append((result["interactions"], result["score"]))
+        result = read_json(
+            files.result, remedy, with_keys({"interactions": whole, "score": number})
+        )
+        evaluations.append((result["interactions"], result["score"]))
     return Curve(run.name, scores("selfplay/score"), evaluations)
 
 

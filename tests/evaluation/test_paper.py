@@ -10,8 +10,9 @@ import pytest
 from delayzero.cli import main
 from delayzero.evaluation.paper.page import results_page
 from delayzero.evaluation.paper.pictures import results_picture
-from delayzero.evaluation.paper.records import KEYS, read_records
+from delayzero.evaluation.paper.records import read_records
 from delayzero.evaluation.paper.tables import paper_score, reference
+from delayzero.evaluation.stored import RECORD
 
 GAMES = (
     *("Alien", "Amidar", "Assault", "Asterix", "BankHeist", "Boxing", "Gopher", "Hero"),
@@ -95,7 +96,7 @@ def test_from_runs_to_the_page(tmp_path, capsys):
         "Alien-oblivious-executed-walk-5-seed0.json",
     ]
     first = json.loads((records / names[0]).read_text())
-    assert set(KEYS) <= set(first)
+    assert set(RECORD) <= set(first)
     assert first["wall_seconds"] == 960.0
     assert first["curve"] == [[10_000, 50.0], [130_011, 150.0]]
     assert first["selfplay"] == [[11_000, 40.0], [12_000, 45.0]]
@@ -233,3 +234,80 @@ def test_missing_runs_and_records_are_errors(words, message, tmp_path, monkeypat
     monkeypatch.chdir(tmp_path)
     assert main(["results", *words]) == 2
     assert message in capsys.readouterr().err
+
+
+def changed_json(path, **values):
+    """Change values in a JSON file; delete those that are ``...``."""
+    before = {**json.loads(path.read_text()), **values}
+    path.write_text(json.dumps({k: v for k, v in before.items() if v is not ...}))
+
+
+DAMAGED_RESULTS = [
+    ({"scores": None}, "scores is None, not a list of 1 or more values"),
+    ({"scores": []}, "scores is [], not a list of 1 or more values"),
+    ({"scores": [1.0, None]}, "scores[1] is None, not a finite number"),
+    ({"scores": [1.0, float("nan")]}, "scores[1] is nan, not a finite number"),
+    ({"score": None}, "score is None, not a finite number"),
+    ({"seconds": [1]}, "seconds is [1], not a group of values"),
+    ({"seconds": {"evaluating": "x"}}, "seconds.evaluating is 'x', not a finite number"),
+    ({"versions": {"commit": 5, "device": "A"}}, "versions.commit is 5, not a text"),
+    ({"updates": ...}, "updates is missing"),
+    ({"agent": "dezz"}, "agent is 'dezz', not one of dez, "),
+    ({"prediction": {"horizon": [1], "x": [1, 2]}}, "prediction.x is [1, 2], not a list of 1 "),
+]
+
+
+@pytest.mark.parametrize(("values", "told"), DAMAGED_RESULTS)
+def test_damaged_results_are_one_line(values, told, tmp_path, capsys):
+    path = finished_run(tmp_path / "run") / "result.json"
+    changed_json(path, **values)
+    assert main(["results", "add", str(path.parent), "--folder", str(tmp_path)]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert f"{path} is damaged: {told}" in line
+    assert "; delete it, and type the run's command" in line
+
+
+DAMAGED_RECORDS = [
+    ({"scores": [None]}, "scores[0] is None, not a finite number"),
+    ({"curve": [[1, 2], [3]]}, "curve[1] is [3], not a list of 2 values"),
+    ({"selfplay": 5}, "selfplay is 5, not a list of values"),
+    ({"starts": [{}]}, "starts[0].commit is missing"),
+    ({"evaluate_seconds": {}}, "evaluate_seconds.final is missing"),
+    ({"config": {"env": "CartPole-v1", "envs": "four"}}, "--envs is 'four'; it should be a whole"),
+    ({"config": {"delay": "wlak:5"}}, "did you mean 'walk'?"),
+    ({"config": None}, "config is None, not a group of values"),
+]
+
+
+@pytest.mark.parametrize(("values", "told"), DAMAGED_RECORDS)
+def test_damaged_records_are_one_line(values, told, tmp_path, capsys):
+    run, records = finished_run(tmp_path / "run"), tmp_path / "records"
+    assert main(["results", "add", str(run), "--folder", str(records)]) == 0
+    (path,) = records.iterdir()
+    changed_json(path, **values)
+    capsys.readouterr()
+    for words in (["table", str(records)], ["add", str(run), "--folder", str(records)]):
+        assert main(["results", *words]) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert f"{path} is damaged: " in line
+        assert told in line
+        assert "; delete it, or restore a copy" in line
+
+
+@pytest.mark.parametrize("name", ["result.json", "config.json", "starts.jsonl", "metrics.jsonl"])
+@pytest.mark.parametrize("text", ["", "{", "[]\n", "null\n", "\x00\n", '{"a": 1}\n'])
+def test_torn_files_of_a_run_are_one_line(name, text, tmp_path, capsys):
+    run = finished_run(tmp_path / "run")
+    (run / name).write_text(text)
+    code = main(["results", "add", str(run), "--folder", str(tmp_path / "records")])
+    whole = name == "metrics.jsonl" and not text.endswith("\n")  # no line is complete
+    assert code == (0 if whole else 2)
+    assert len(capsys.readouterr().err.splitlines()) == (not whole)
+
+
+def test_a_record_without_evaluations_is_drawn(tmp_path):
+    run, records = finished_run(tmp_path / "run"), tmp_path / "records"
+    assert main(["results", "add", str(run), "--folder", str(records)]) == 0
+    (path,) = records.iterdir()
+    changed_json(path, curve=[])
+    assert main(["results", "table", str(records), "--out", str(tmp_path / "page.md")]) == 0

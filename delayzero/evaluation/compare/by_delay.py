@@ -15,7 +15,9 @@ from pathlib import Path
 from delayzero.arguments import Parser, whole
 from delayzero.evaluation.compare.plan import Run
 from delayzero.evaluation.episodes import Evaluator
+from delayzero.evaluation.stored import SCORES
 from delayzero.files import read_json, write_json
+from delayzero.forms import values_of
 from delayzero.runs.paths import RunPaths
 from delayzero.runs.weights import load_weights
 
@@ -41,7 +43,8 @@ def read_scores(path: Path, episodes: int) -> Scores:
     """
     if not path.exists():
         return {}
-    stored: Scores = read_json(path, "delete it, and type the same command to evaluate again")
+    remedy = "delete it, and type the same command to evaluate again"
+    stored: Scores = read_json(path, remedy, values_of(SCORES))
     return {law: scores for law, scores in stored.items() if len(scores) == episodes}
 
 

@@ -8,16 +8,21 @@ from typing import Any
 
 import numpy as np
 
+from delayzero.arguments import UsageError
 from delayzero.evaluation.compare.by_delay import read_scores
 from delayzero.evaluation.compare.plan import Plan, Run
 from delayzero.evaluation.prediction import Curves
 from delayzero.evaluation.statistics import bootstrap_interval, iqm
+from delayzero.evaluation.stored import RESULT, prediction
 from delayzero.files import read_json
+from delayzero.forms import Form, optional, with_keys
 from delayzero.runs.curves import read_curve
 from delayzero.settings import AgentName
 
 Points = list[tuple[int, float]]
 """Pairs of interactions and score."""
+COMPARED = with_keys(RESULT)
+"""The form of the result of a finished run."""
 
 
 @dataclass(frozen=True)
@@ -86,9 +91,17 @@ def read_agent(plan: Plan, agent: AgentName) -> AgentResult:
     )
 
 
-def read_result(run: Run) -> dict[str, Any]:
-    """Read the summary of a finished run."""
-    return read_json(run.folder.result, "delete it, and type the same command to evaluate again")
+def read_result(run: Run, form: Form = COMPARED) -> dict[str, Any]:
+    """Read the summary of a finished run.
+
+    Raises:
+        UsageError: It is damaged.
+    """
+    remedy = "delete it, and type the same command to evaluate again"
+    result = read_json(run.folder.result, remedy, form)
+    if wrong := optional(prediction)(result.get("prediction"), "prediction"):
+        raise UsageError(f"{run.folder.result} is damaged: {wrong}; {remedy}")
+    return result
 
 
 def mean_curve(curves: Sequence[Points]) -> Points:
@@ -117,9 +130,11 @@ def _mean_prediction(results: Sequence[dict[str, Any]]) -> Curves:
     by_run: list[Curves] = [run["prediction"] for run in results if run.get("prediction")]
     if not by_run:
         return {}
+    names = [name for name in by_run[0] if all(name in run for run in by_run)]
+    # Seeds may have been trained by different versions, and measured over different horizons.
     return {
-        name: [_mean(values) for values in zip(*(run[name] for run in by_run), strict=True)]
-        for name in by_run[0]
+        name: [_mean(values) for values in zip(*(run[name] for run in by_run), strict=False)]
+        for name in names
     }
 
 

@@ -18,12 +18,16 @@ from delayzero.evaluation.compare.results import AgentResult, read_agent, read_r
 from delayzero.evaluation.compare.tables import EXPLANATION, delay_table, outcome, table
 from delayzero.extras import MissingExtraError
 from delayzero.files import last_line, write_json
+from delayzero.forms import whole, with_keys
 from delayzero.playing.environments import make_training_env
 from delayzero.playing.system import build_system
 from delayzero.progress import progress
 from delayzero.runs.machine import commit
 from delayzero.settings import AgentName
 from delayzero.spaces import Spaces
+
+MADE = with_keys({"interactions": whole})
+"""The form of a line or file that says how many interactions were made."""
 
 
 def compare(plan: Plan, jobs: int, command: Sequence[str]) -> list[AgentResult]:
@@ -197,8 +201,9 @@ def _run(
 def interactions_made(run: Run) -> int:
     """The interactions of a run so far, according to the files in its folder."""
     if run.folder.result.exists():
-        return int(read_result(run)["interactions"])
+        return int(read_result(run, MADE)["interactions"])
     if not run.folder.metrics.exists():
         return 0
-    last = last_line(run.folder.metrics, f"delete {run.folder.path} to train the run again")
+    remedy = f"delete {run.folder.path} to train the run again"
+    last = last_line(run.folder.metrics, remedy, MADE)
     return 0 if last is None else int(last["interactions"])

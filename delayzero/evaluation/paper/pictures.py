@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from delayzero.delays.pictures import GREY, new_figure
 from delayzero.evaluation.panels import (
     COLOURS,
@@ -48,8 +50,8 @@ def _draw_scores(axes: Axes, records: Sequence[dict[str, Any]]) -> None:
         for i, record in enumerate(same):
             if record.get("selfplay"):
                 axes.plot(*zip(*record["selfplay"], strict=True), color=colour, lw=0.7, alpha=0.5)
-            label = None if i else agent
-            axes.plot(*zip(*record["curve"], strict=True), "o-", color=colour, ms=4, label=label)
+            curve = np.reshape(record["curve"], (-1, 2))
+            axes.plot(*curve.T, "o-", color=colour, ms=4, label=None if i else agent)
         if paper is not None:
             label = f"{ALGORITHMS[agent].replace('_', '-')}, paper"
             axes.axhline(paper.mean, color=colour, linestyle="--", lw=1, label=label)

@@ -8,18 +8,19 @@ from typing import Any
 
 from delayzero.arguments import UsageError
 from delayzero.envs.atari import rom, title
+from delayzero.evaluation.stored import (
+    MADE_BY,
+    OPTIONAL_RECORD,
+    RECORD,
+    RECORDED_RESULT,
+    START,
+)
 from delayzero.files import file_name, read_json, read_lines, write_json
+from delayzero.forms import with_keys
 from delayzero.runs.curves import read_curve
 from delayzero.runs.paths import RunPaths
 from delayzero.runs.run_folder import FREE_FIELDS
 from delayzero.settings.stored import code_named, from_json
-
-KEYS = (
-    *("game", "delay", "agent", "seed", "interactions", "updates", "wall_seconds"),
-    *("scores", "curve", "config", "command", "commit", "device"),
-)
-"""Keys that every record has."""
-MADE_BY = ("commit", "device")
 
 
 def record_of(run: Path) -> dict[str, Any]:
@@ -36,16 +37,18 @@ def record_of(run: Path) -> dict[str, Any]:
         if not path.exists():
             raise UsageError(f"{run} holds no finished run: {path.name} is missing")
     remedy = "delete it, and type the run's command to evaluate it again"
-    result = read_json(files.result, remedy, ("env", "scores"))
-    config = read_json(files.settings, "restore a copy", ("env",))
+    result = read_json(files.result, remedy, with_keys(RECORDED_RESULT))
+    config = read_json(files.settings, "restore a copy")
     seconds = dict(result["seconds"])
     on_the_way = seconds.pop("evaluating", 0.0)
     curve = read_curve(run)
     versions = result["versions"]
     starts = [
         {"command": start["command"], **{name: start["versions"][name] for name in MADE_BY}}
-        for start in read_lines(files.starts, "restore a copy")
+        for start in read_lines(files.starts, "restore a copy", with_keys(START))
     ]
+    if not starts:
+        raise UsageError(f"{files.starts} is damaged: it has no line; restore a copy")
     return {
         "game": _game(result["env"]),
         "delay": result["delay"] or "none",
@@ -91,10 +94,11 @@ def write_record(run: Path, folder: Path) -> Path:
             settings.
     """
     record = record_of(run)
+    settings = _checked_settings(record, RunPaths(run).settings, "restore a copy")
     words = (record["game"], record["agent"], record["delay"], f"seed{record['seed']}")
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{file_name(*words)}.json"
-    if path.exists() and settings_of(_read_record(path)) != settings_of(record):
+    if path.exists() and settings_of(_read_record(path)) != settings:
         raise UsageError(
             f"{path} records a run with different settings; delete it, or type another --folder"
         )
@@ -113,4 +117,22 @@ def read_records(folder: Path) -> list[dict[str, Any]]:
 
 
 def _read_record(path: Path) -> dict[str, Any]:
-    return read_json(path, "delete it, or restore a copy", KEYS)
+    remedy = "delete it, or restore a copy"
+    record = read_json(path, remedy, with_keys(RECORD))
+    there = {name: form for name, form in OPTIONAL_RECORD.items() if name in record}
+    if wrong := with_keys(there)(record, ""):
+        raise UsageError(f"{path} is damaged: {wrong}; {remedy}")
+    _checked_settings(record, path, remedy)
+    return record
+
+
+def _checked_settings(record: dict[str, Any], path: Path, remedy: str) -> dict[str, Any]:
+    """Return the :func:`settings_of` a record.
+
+    Raises:
+        UsageError: They are invalid; the message names the file that they are from.
+    """
+    try:
+        return settings_of(record)
+    except (UsageError, ValueError, TypeError) as error:
+        raise UsageError(f"{path} is damaged: {error}; {remedy}") from None

@@ -203,6 +203,57 @@ def test_interactions_made_come_from_the_files_of_a_run(tmp_path):
     assert run.interactions_made(made) == 12
 
 
+DAMAGED = [
+    ("result.json", {"scores": [1.0, None]}, "scores[1] is None, not a finite number"),
+    ("result.json", {"scores": [float("inf")]}, "scores[0] is inf, not a finite number"),
+    ("result.json", {"train_seconds": "9"}, "train_seconds is '9', not a finite number"),
+    ("result.json", {"seconds": {}}, "seconds.evaluating is missing"),
+    ("result.json", {"interactions": None}, "interactions is None, not a whole number"),
+    ("result.json", {"prediction": {"x": []}}, "prediction.horizon is missing"),
+    ("by_delay.json", {"constant:0": 5}, "constant:0 is 5, not a list of 1 or more values"),
+    ("by_delay.json", {"constant:0": [1, 2, None]}, "constant:0[2] is None, not a finite number"),
+]
+
+
+@pytest.mark.parametrize(("name", "values", "told"), DAMAGED)
+def test_damaged_results_are_one_line(name, values, told, started, tmp_path, capsys):
+    words = [*WORDS, "--evaluate-delays", "constant:0", "--delay-episodes", "3"]
+    assert main(["compare", *words]) == 0
+    path = tmp_path / "here" / "oblivious-seed1" / name
+    path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
+    capsys.readouterr()
+    error = fails(capsys, *words)
+    assert f"here/oblivious-seed1/{name} is damaged: {told}; delete it, and type" in error
+    assert "\n" not in error
+    path.write_text(path.read_text()[:10])
+    assert f"here/oblivious-seed1/{name} is damaged; delete it, and type" in fails(capsys, *words)
+
+
+def test_a_damaged_record_of_a_comparison_is_written_anew(started, tmp_path):
+    assert main(["compare", *WORDS, "--evaluate-delays"]) == 0
+    path = tmp_path / "here" / "compare.json"
+    before = json.loads(path.read_text())
+    path.write_text('{"agents": nul')
+    assert main(["compare", *WORDS, "--evaluate-delays"]) == 0
+    assert json.loads(path.read_text()) == before
+
+
+def test_curves_of_predictions_may_differ_in_length(tmp_path):
+    """Seeds that different versions of the program trained."""
+    plan = Plan(tmp_path, agents=("dez",), seeds=(0, 1))
+    for seed in plan.seeds:
+        made = plan.run("dez", seed)
+        made.folder.path.mkdir()
+        made.folder.metrics.write_text("")
+        prediction = {"horizon": [1, 2, 3][: 2 + seed], "value_error": [2.0, 4.0, 6.0][: 2 + seed]}
+        prediction |= {"similarity": [1.0, 1.0]} if seed == 0 else {}
+        result = {"interactions": 9, "score": 1.0, "scores": [1.0, 2.0], "prediction": prediction}
+        result |= {"train_seconds": 10.0, "seconds": {"evaluating": 2.0}}
+        made.folder.result.write_text(json.dumps(result))
+    found = read_agent(plan, "dez").prediction
+    assert found == {"horizon": [1, 2], "value_error": [2.0, 4.0]}
+
+
 @pytest.mark.slow
 def test_a_real_comparison_interrupted_once(tmp_path, monkeypatch, capsys):
     """Processes, interrupted once: training, other delays, pictures."""
