@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from delayzero.campaigns.run import Run, read_result
 from delayzero.evaluation.compare.by_delay import read_scores
-from delayzero.evaluation.compare.plan import Plan, Run
+from delayzero.evaluation.compare.plan import Plan
 from delayzero.evaluation.prediction import Curves
 from delayzero.evaluation.statistics import bootstrap_interval, iqm
-from delayzero.files import read_json
 from delayzero.runs.curves import read_curve
 from delayzero.settings import AgentName
 
@@ -70,7 +70,7 @@ class AgentResult:
 def read_agent(plan: Plan, agent: AgentName) -> AgentResult:
     """Collect the results of an agent's runs, all of which have finished."""
     runs = plan.runs_of(agent)
-    results = [read_result(run) for run in runs]
+    results = [read_result(run.folder) for run in runs]
     scores = [result["scores"] for result in results]
     seconds = [result["train_seconds"] - result["seconds"]["evaluating"] for result in results]
     return AgentResult(
@@ -84,11 +84,6 @@ def read_agent(plan: Plan, agent: AgentName) -> AgentResult:
         by_delay={law: Estimate.of(by_seed) for law, by_seed in _by_law(plan, agent, runs).items()},
         prediction=_mean_prediction(results),
     )
-
-
-def read_result(run: Run) -> dict[str, Any]:
-    """Read the summary of a finished run."""
-    return read_json(run.folder.result, "delete it, and type the same command to evaluate again")
 
 
 def mean_curve(curves: Sequence[Points]) -> Points:
