@@ -49,18 +49,23 @@ class Run:
         return Command(self.name, ("delayzero", *self.words), logs / f"{self.name}.txt")
 
 
-def planned(presets: Sequence[str], settings: Mapping[str, Any]) -> Run:
+def planned(presets: Sequence[str], settings: Mapping[str, Any], root: Path | None = None) -> Run:
     """Plan a run.
 
     Args:
         presets: Their names, in order.
         settings: By name, as :func:`~delayzero.settings.keywords.configure` takes them.
+        root: The run's folder goes here, with the name that ``delayzero train`` would choose; by
+            default the settings name the folder.
 
     Raises:
         UsageError: A preset or a setting is unknown or invalid.
         DelayError: A delay law is unknown or invalid.
     """
     config = configure(presets, settings)
+    if root is not None:
+        config = replace(config, folder=str(root / Path(config.run_folder).name))
+        settings = {**settings, "folder": config.folder}
     words = ["train", *presets]
     for name, value in flattened(settings):
         words += [option(name), str(value)]
