@@ -55,4 +55,4 @@ $(INSTALLED): pyproject.toml
 	@touch $@
 
 clean:
-	rm -rf $(VENV) demo delays-demo compare build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) demo delays-demo compare campaigns build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

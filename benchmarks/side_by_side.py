@@ -33,8 +33,9 @@ import jax.numpy as jnp
 from parts import compiled_update, filled_replay, report, system_of
 
 from delayzero.arguments import whole
-from delayzero.evaluation.compare.mps import PIPES, daemon_runs, has_gpu, shared_gpu
-from delayzero.evaluation.compare.processes import endings_as_interrupts, environment
+from delayzero.campaigns.engine import endings_as_interrupts
+from delayzero.campaigns.mps import PIPES, daemon_runs, has_gpu, shared_gpu
+from delayzero.campaigns.processes import environment
 
 READY = "ready"
 Made = tuple[int, float]

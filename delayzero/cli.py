@@ -39,6 +39,9 @@ COMMANDS: dict[str, Command] = {
     "compare": Command(
         "delayzero.evaluation.compare.cli:main", "train several agents under delay and compare them"
     ),
+    "campaign": Command(
+        "delayzero.campaigns.cli:main", "train many runs by a plan, or see how they stand"
+    ),
     "results": Command(
         "delayzero.evaluation.paper.cli:main", "collect results and list them with the paper's"
     ),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import reprlib
 from collections.abc import Callable, Collection, Mapping
+from datetime import datetime
 from typing import Any
 
 Form = Callable[[Any, str], str]
@@ -37,6 +38,15 @@ def whole(value: Any, name: str) -> str:
 def text(value: Any, name: str) -> str:
     """The form of texts."""
     return _unless(isinstance(value, str), value, name, "a text")
+
+
+def moment(value: Any, name: str) -> str:
+    """The form of moments in ISO 8601, with their time zone."""
+    try:
+        fits = datetime.fromisoformat(value).tzinfo is not None
+    except (TypeError, ValueError):
+        fits = False
+    return _unless(fits, value, name, "a time such as 2026-01-31T12:00:00+00:00")
 
 
 def group(value: Any, name: str) -> str:

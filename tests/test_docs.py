@@ -9,6 +9,7 @@ import pytest
 
 import delayzero
 import delayzero.api
+from delayzero.campaigns import campaign
 from delayzero.cli import main
 from delayzero.evaluation.compare import cli as compare_cli
 from delayzero.evaluation.compare.run import check
@@ -68,6 +69,23 @@ def test_comparing(monkeypatch, tmp_path):
     assert len(plans) >= 3
     for plan in plans:
         check(plan)
+
+
+def test_campaigns(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / "docs" / "campaigns.md").read_text()
+    (plan,) = re.findall(r"^```toml\n(.*?)^```", text, re.S | re.M)
+    Path("plan.toml").write_text(plan)
+    asked = []
+    monkeypatch.setattr(campaign, "run_campaign", lambda plan, *_: asked.append(plan))
+    for _, words in commands("campaign"):
+        if words[1] == "status":
+            assert words[2:] == ["campaigns/plan"]
+        else:
+            assert main(words) == 0
+    assert len(asked) >= 2
+    for plan in asked:
+        assert campaign.checked_runs(plan, tmp_path)
 
 
 @pytest.mark.parametrize(

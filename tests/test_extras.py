@@ -39,6 +39,7 @@ def test_a_module_that_fails_to_import_another_is_not_called_missing(tmp_path, m
         ("delayzero.delays", {"jax", "flax", "matplotlib", "rich", "torch"}),
         ("delayzero.delays.cli", {"jax", "flax", "matplotlib", "rich", "torch"}),
         ("delayzero.settings", {"jax", "flax", "optax", "mctx", "matplotlib", "rich", "torch"}),
+        ("delayzero.campaigns.cli", {"jax", "flax", "matplotlib", "rich", "torch"}),
         ("delayzero.cli", {"numpy", "gymnasium", "jax", "flax", "matplotlib", "rich", "torch"}),
     ],
 )
@@ -51,12 +52,13 @@ def test_what_an_import_leaves_alone(module, unwanted):
     assert unwanted.isdisjoint(loaded)
 
 
+FIRST = {"train": ["cartpole"], "campaign": ["paper"]}
 WITHOUT_JAX = "import sys; sys.modules['jax'] = None\nfrom delayzero.cli import main; "
 
 
-@pytest.mark.parametrize("command", ["train", "evaluate", "compare", "demo"])
+@pytest.mark.parametrize("command", ["train", "evaluate", "compare", "campaign", "demo"])
 def test_without_jax_a_command_says_what_to_type(command):
-    code = WITHOUT_JAX + f"main(['{command}', *(['cartpole'] if '{command}' == 'train' else [])])"
+    code = WITHOUT_JAX + f"main(['{command}', *{FIRST.get(command, [])}])"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert told.stderr == (
         "delayzero: error: jax is not installed; type: pip install 'delayzero[train]'\n"

@@ -89,7 +89,9 @@ def test_many_laws():
 
 
 def random_command(rng, folder):
-    verb = some(rng, ("train", "evaluate", "curves", "results", "delays", "compare", "x"))
+    verb = some(
+        rng, ("train", "evaluate", "curves", "results", "delays", "compare", "campaign", "x")
+    )
     words = [verb]
     if verb == "train":
         words += [some(rng, ("cartpole", "minatar", "debug", "cartpol", ""))]
@@ -105,6 +107,11 @@ def random_command(rng, folder):
     elif verb == "compare":
         words += ["--delay", random_law(rng), "--agents", some(rng, ("dez", "zzz", "random"))]
         words += ["--seeds", some(rng, NUMBERS), "--folder", str(folder / "compare")]
+    elif verb == "campaign":
+        words += [some(rng, ("paper", "paper", "status", "missing.toml", str(folder)))]
+        words += ["--agents", some(rng, ("dez", "delayed-q", "zzz"))]
+        words += [some(rng, ("--games", "--seeds", "--laws", "--jobs"))]
+        words += [some(rng, (*NUMBERS, "Hero", random_law(rng)))]
     else:
         words += [str(folder / some(rng, ("run", "missing", "")))]
         words += [some(rng, ("--save", "--episodes", "--delay", "--seed", "--zzz"))]
@@ -117,6 +124,8 @@ def random_command(rng, folder):
 def check_commands(count, seed, folder, monkeypatch):
     monkeypatch.setattr(loop, "train", lambda *_, **__: Outcome(True, folder))
     monkeypatch.setattr("delayzero.evaluation.compare.cli.compare", lambda *_: [])
+    monkeypatch.setattr("delayzero.campaigns.campaign.run_campaign", lambda *_: None)
+    monkeypatch.setattr("delayzero.campaigns.dry_run.dry_run", lambda *_: "")
     brief = functools.partial(characterise, streams=2, steps=50, burn_in=0)
     monkeypatch.setattr("delayzero.delays.cli.characterise", brief)
     monkeypatch.chdir(folder)

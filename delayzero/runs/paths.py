@@ -34,3 +34,8 @@ class RunPaths:
         self.episodes = path / "episodes.jsonl"
         self.result = path / "result.json"
         self.by_delay = path / "by_delay.json"
+
+    def has_begun(self) -> bool:
+        """Whether there is a checkpoint to resume from, or a result."""
+        entries = self.checkpoints.glob("*") if self.checkpoints.exists() else ()
+        return self.result.exists() or any(path.name.isdigit() for path in entries)

@@ -196,11 +196,6 @@ class RunFolder(RunPaths):
             return None
         return read_json(self.spaces, "delete it, and type the same command")
 
-    def has_begun(self) -> bool:
-        """Whether there is a checkpoint to resume from, or a result."""
-        entries = self.checkpoints.glob("*") if self.checkpoints.exists() else ()
-        return self.result.exists() or any(path.name.isdigit() for path in entries)
-
     def _last_start(self) -> dict[str, Any]:
         """Read what was recorded at the last start; nothing if there is no record.
 

@@ -36,7 +36,7 @@ def configure(presets: Sequence[str], settings: Mapping[str, Any]) -> TrainConfi
             raise UsageError(f"a preset is a text such as 'cartpole', not {preset!r}")
     agent = str(settings.get("agent", "dez"))
     config = compose(presets, agent)
-    flat = dict(_flattened(settings))
+    flat = dict(flattened(settings))
     for name in flat:
         check_option(option(name), agent)
     try:
@@ -69,14 +69,14 @@ def check_type(name: str, value: Any, hint: Any) -> Any:
     raise UsageError(f"{option(name)} is {value!r}; it should be {_described(hint)}")
 
 
-def _flattened(settings: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
+def flattened(settings: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
     """Yield every setting with its dotted name."""
     for name, value in settings.items():
         full = path + name.replace("-", "_")
         if isinstance(value, Mapping):
-            yield from _flattened(value, f"{full}.")
+            yield from flattened(value, f"{full}.")
         elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-            yield from _flattened(vars(value), f"{full}.")
+            yield from flattened(vars(value), f"{full}.")
         else:
             yield full, value
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import typing
 from collections.abc import Iterator, Sequence
+from functools import cache
 
 from delayzero.arguments import UsageError
 from delayzero.bounds import option
@@ -93,9 +94,10 @@ def options_with_values(words: Sequence[str]) -> list[tuple[str, object]]:
     return [(name, value(name)) for name in options(config.agent)]
 
 
-def options(agent: str) -> list[str]:
+@cache
+def options(agent: str) -> tuple[str, ...]:
     """Return every option of an agent's runs, as it is typed."""
-    return list(_options(agent_kind(agent).settings))
+    return tuple(_options(agent_kind(agent).settings))
 
 
 def _places(words: Sequence[str]) -> Iterator[int]:

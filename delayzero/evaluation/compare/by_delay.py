@@ -12,8 +12,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from delayzero.arguments import Parser, whole
-from delayzero.evaluation.compare.plan import Run
+from delayzero.arguments import Parser, UsageError, whole
+from delayzero.campaigns.engine import USAGE
+from delayzero.campaigns.run import Run
 from delayzero.evaluation.episodes import Evaluator
 from delayzero.evaluation.stored import SCORES
 from delayzero.files import read_json, write_json
@@ -78,4 +79,8 @@ def main(arguments: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    try:
+        main(sys.argv[1:])
+    except UsageError as error:
+        print(error, file=sys.stderr)
+        sys.exit(USAGE)

@@ -6,13 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from delayzero.arguments import Parser, whole
-from delayzero.evaluation.compare.plan import (
-    DELAYED_AGENTS,
-    MOST_LAWS,
-    Plan,
-    checked_agents,
-    usual_laws,
-)
+from delayzero.campaigns.run import checked_agents
+from delayzero.evaluation.compare.plan import DELAYED_AGENTS, MOST_LAWS, Plan, usual_laws
 from delayzero.evaluation.compare.run import compare
 from delayzero.runs.run_folder import command_line
 

@@ -3,36 +3,17 @@
 from __future__ import annotations
 
 import math
-import shlex
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from delayzero.arguments import UsageError
+from delayzero.campaigns.run import Run, planned
 from delayzero.delays import Constant, parse
-from delayzero.runs.run_folder import RunFolder
-from delayzero.settings import AGENTS, AgentName, TrainConfig, agent_kind, compose
+from delayzero.settings import AGENTS, AgentName, TrainConfig, compose
 
 DELAYED_AGENTS: tuple[AgentName, ...] = ("dez", "oblivious-executed", "augmented", "delayed-q")
 MOST_LAWS = 6
 """The most constant delays under which runs are evaluated by default."""
-
-
-@dataclass(frozen=True)
-class Run:
-    """One run of a comparison."""
-
-    agent: AgentName
-    seed: int
-    folder: RunFolder
-    words: tuple[str, ...]
-    """The arguments of ``delayzero`` that start or resume it."""
-
-    @property
-    def name(self) -> str:
-        """The run's name in messages and file names."""
-        return self.folder.path.name
 
 
 @dataclass(frozen=True)
@@ -66,18 +47,15 @@ class Plan:
         Raises:
             UsageError: A setting is invalid.
         """
-        try:
-            return replace(compose(self.presets, agent), **self._settings(agent, seed))
-        except ValueError as error:
-            raise UsageError(str(error)) from None
+        return self.run(agent, seed).config
 
     def run(self, agent: AgentName, seed: int) -> Run:
-        """The run of an agent with a seed."""
-        settings = self._settings(agent, seed)
-        words = ["train", *self.presets]
-        for name, value in settings.items():
-            words += [f"--{name.replace('_', '-')}", str(value)]
-        return Run(agent, seed, RunFolder(Path(settings["folder"])), tuple(words))
+        """The run of an agent with a seed.
+
+        Raises:
+            UsageError: A setting is invalid.
+        """
+        return planned(self.presets, self._settings(agent, seed))
 
     def runs(self) -> list[Run]:
         """All runs, seed by seed.
@@ -123,22 +101,6 @@ class Plan:
             "final_episodes": self.episodes or base.final_episodes,
             "folder": str(self.folder / f"{agent}-seed{seed}"),
         }
-
-
-def typed(words: Sequence[str]) -> str:
-    """A command in the words that a user types."""
-    return shlex.join(["delayzero", *words])
-
-
-def checked_agents(names: Sequence[str]) -> tuple[AgentName, ...]:
-    """The agents with these names, without repetitions.
-
-    Raises:
-        UsageError: A name is unknown; the message suggests the nearest one.
-    """
-    for name in names:
-        agent_kind(name)
-    return tuple(dict.fromkeys(agent for name in names for agent in AGENTS if agent == name))
 
 
 def usual_laws(delay: str) -> tuple[str, ...]:

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from delayzero.arguments import UsageError
+from delayzero.campaigns.run import EVALUATE_AGAIN, Run, read_result
 from delayzero.evaluation.compare.by_delay import read_scores
-from delayzero.evaluation.compare.plan import Plan, Run
+from delayzero.evaluation.compare.plan import Plan
 from delayzero.evaluation.prediction import Curves
 from delayzero.evaluation.statistics import bootstrap_interval, iqm
 from delayzero.evaluation.stored import RESULT, prediction
-from delayzero.files import read_json
-from delayzero.forms import Form, optional, with_keys
+from delayzero.forms import optional, with_keys
 from delayzero.runs.curves import read_curve
 from delayzero.settings import AgentName
 
@@ -75,7 +75,7 @@ class AgentResult:
 def read_agent(plan: Plan, agent: AgentName) -> AgentResult:
     """Collect the results of an agent's runs, all of which have finished."""
     runs = plan.runs_of(agent)
-    results = [read_result(run) for run in runs]
+    results = [read_compared(run) for run in runs]
     scores = [result["scores"] for result in results]
     seconds = [result["train_seconds"] - result["seconds"]["evaluating"] for result in results]
     return AgentResult(
@@ -91,16 +91,15 @@ def read_agent(plan: Plan, agent: AgentName) -> AgentResult:
     )
 
 
-def read_result(run: Run, form: Form = COMPARED) -> dict[str, Any]:
+def read_compared(run: Run) -> dict[str, Any]:
     """Read the summary of a finished run.
 
     Raises:
         UsageError: It is damaged.
     """
-    remedy = "delete it, and type the same command to evaluate again"
-    result = read_json(run.folder.result, remedy, form)
+    result = read_result(run.folder, COMPARED)
     if wrong := optional(prediction)(result.get("prediction"), "prediction"):
-        raise UsageError(f"{run.folder.result} is damaged: {wrong}; {remedy}")
+        raise UsageError(f"{run.folder.result} is damaged: {wrong}; {EVALUATE_AGAIN}")
     return result
 
 

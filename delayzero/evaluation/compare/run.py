@@ -3,31 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any
 
 import jax
 
 from delayzero.arguments import UsageError
+from delayzero.campaigns.engine import Board, Command, raise_failures, run_all
+from delayzero.campaigns.mps import shared_gpu
+from delayzero.campaigns.processes import Processes, environment
+from delayzero.campaigns.run import Run, interactions_made, refusals, typed
 from delayzero.delays import parse
 from delayzero.evaluation.compare.by_delay import read_scores, words_for
-from delayzero.evaluation.compare.mps import shared_gpu
-from delayzero.evaluation.compare.plan import Plan, Run, typed
-from delayzero.evaluation.compare.processes import Command, environment, run_side_by_side
-from delayzero.evaluation.compare.results import AgentResult, read_agent, read_result
+from delayzero.evaluation.compare.plan import Plan
+from delayzero.evaluation.compare.results import AgentResult, read_agent, read_compared
 from delayzero.evaluation.compare.tables import EXPLANATION, delay_table, outcome, table
 from delayzero.extras import MissingExtraError
-from delayzero.files import last_line, write_json
-from delayzero.forms import whole, with_keys
-from delayzero.playing.environments import make_training_env
-from delayzero.playing.system import build_system
+from delayzero.files import write_json
 from delayzero.progress import progress
 from delayzero.runs.machine import commit
-from delayzero.settings import AgentName
-from delayzero.spaces import Spaces
-
-MADE = with_keys({"interactions": whole})
-"""The form of a line or file that says how many interactions were made."""
 
 
 def compare(plan: Plan, jobs: int, command: Sequence[str]) -> list[AgentResult]:
@@ -94,24 +88,10 @@ def check(plan: Plan) -> None:
         parse(law)
     if not plan.agents or not plan.seeds:
         raise UsageError("a comparison needs at least one agent and one seed")
-    for run in plan.runs():
-        config = plan.config(run.agent, run.seed)
-        run.folder.finished(config)  # refuses different settings; training checks unfinished runs
-    env = make_training_env(replace(config, envs=1))
-    env.close()
-    _check_agents(plan, Spaces.of(env))
-
-
-def _check_agents(plan: Plan, spaces: Spaces) -> None:
-    """Check that every agent can learn in an environment with these spaces."""
-    refused: dict[AgentName, str] = {}
-    for agent in plan.agents:
-        try:
-            build_system(plan.config(agent, plan.seeds[0]), spaces)
-        except (UsageError, ValueError) as error:
-            refused[agent] = str(error)
+    refused = refusals(plan.runs())
     if refused:
-        others = [agent for agent in plan.agents if agent not in refused]
+        agents = {run.config.agent for run in refused}
+        others = [agent for agent in plan.agents if agent not in agents]
         hint = f"; type --agents {' '.join(others)}" if others else ""
         raise UsageError(next(iter(refused.values())) + hint)
 
@@ -127,7 +107,7 @@ def record(plan: Plan, results: Sequence[AgentResult], command: Sequence[str]) -
         "runs": {
             run.name: {
                 "command": typed(run.words),
-                **read_result(run),
+                **read_compared(run),
                 "by_delay": read_scores(run.folder.by_delay, plan.law_episodes),
             }
             for run in plan.runs()
@@ -138,12 +118,8 @@ def record(plan: Plan, results: Sequence[AgentResult], command: Sequence[str]) -
 def _train(plan: Plan, jobs: int, variables: dict[str, str]) -> None:
     """Train the runs that have not finished."""
     runs = plan.runs()
-    total = {run.name: plan.config(run.agent, run.seed).interactions for run in runs}
-    commands = [
-        Command(run.name, ("delayzero", *run.words), plan.folder / "logs" / f"{run.name}.txt")
-        for run in runs
-        if not run.folder.result.exists()
-    ]
+    total = {run.name: run.config.interactions for run in runs}
+    commands = [run.command(plan.folder / "logs") for run in runs if not run.finished]
 
     def done() -> int:
         return sum(min(interactions_made(run), total[run.name]) for run in runs)
@@ -189,21 +165,11 @@ def _run(
     with progress(what, total) as advance:
         shown = 0
 
-        def look(running: Sequence[str]) -> None:
+        def look(board: Board) -> None:
             nonlocal shown
             now = max(shown, done())
-            advance(now - shown, ", ".join(running))
+            advance(now - shown, ", ".join(board.running))
             shown = now
 
-        run_side_by_side(commands, jobs, variables, look)
-
-
-def interactions_made(run: Run) -> int:
-    """The interactions of a run so far, according to the files in its folder."""
-    if run.folder.result.exists():
-        return int(read_result(run, MADE)["interactions"])
-    if not run.folder.metrics.exists():
-        return 0
-    remedy = f"delete {run.folder.path} to train the run again"
-    last = last_line(run.folder.metrics, remedy, MADE)
-    return 0 if last is None else int(last["interactions"])
+        failures = run_all(commands, Processes(jobs, variables), look)
+    raise_failures(failures, len(commands))

@@ -1,9 +1,12 @@
 import json
+import subprocess
+import sys
 
 import jax
 import pytest
 
 from delayzero.arguments import UsageError
+from delayzero.campaigns.engine import USAGE
 from delayzero.evaluation.compare import by_delay
 from delayzero.evaluation.compare.by_delay import main, read_scores
 from delayzero.evaluation.compare.plan import Plan
@@ -86,3 +89,11 @@ def test_a_damaged_file_says_what_to_do(tmp_path):
     (tmp_path / "by_delay.json").write_text('{"constant:0": [1')
     with pytest.raises(UsageError, match=r"by_delay.json is damaged; delete it, and type the same"):
         read_scores(tmp_path / "by_delay.json", 2)
+
+
+def test_an_error_of_the_user_ends_the_process_with_the_code_of_one(tmp_path):
+    words = (by_delay.MODULE, str(tmp_path), "--laws", "constant:0", "--episodes", "2")
+    ended = subprocess.run([sys.executable, "-m", *words], capture_output=True, text=True)
+    assert ended.returncode == USAGE
+    assert f"{tmp_path} holds no run" in ended.stderr
+    assert "Traceback" not in ended.stderr

@@ -8,6 +8,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
+from delayzero.campaigns.engine import Board
 from delayzero.cli import main
 from delayzero.evaluation.compare import run
 from delayzero.evaluation.compare.plan import Plan, usual_laws
@@ -58,14 +59,15 @@ def started(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     names = []
 
-    def pretend(commands, jobs, variables, look):
+    def pretend(commands, engine, look):
         for command in commands:
             names.append(command.name)
             fake = fake_train if command.words[0] == "delayzero" else fake_evaluation
             fake(command.words[1:])
-            look([command.name])
+            look(Board([], running={command.name: None}))
+        return []
 
-    monkeypatch.setattr(run, "run_side_by_side", pretend)
+    monkeypatch.setattr(run, "run_all", pretend)
     return names
 
 

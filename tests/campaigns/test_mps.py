@@ -11,10 +11,11 @@ import jax
 import pytest
 
 from delayzero.arguments import UsageError
-from delayzero.evaluation.compare import mps, run
-from delayzero.evaluation.compare.mps import DEFAULT_PIPES, LOGS, PIPES, shared_gpu
+from delayzero.campaigns import mps
+from delayzero.campaigns.mps import DEFAULT_PIPES, LOGS, PIPES, shared_gpu
+from delayzero.campaigns.processes import environment
+from delayzero.evaluation.compare import run
 from delayzero.evaluation.compare.plan import Plan
-from delayzero.evaluation.compare.processes import environment
 
 SMI = """#!/bin/sh
 echo "nvidia-smi $*" >> {calls}

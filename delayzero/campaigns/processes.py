@@ -1,0 +1,90 @@
+"""The engine that runs each command in a process of this machine."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from delayzero.campaigns.engine import Command
+
+GPU_SHARE = 0.9
+"""The share of the GPU's memory that all processes may use together."""
+
+
+def environment(cache: Path, jobs: int, daemon: Mapping[str, str] = {}) -> dict[str, str]:
+    """The environment variables of the processes; variables that the user has set take precedence.
+
+    The processes share compiled programs. Each gets an equal share of the cores and of the GPU's
+    memory, which it allocates as it needs it.
+
+    Args:
+        cache: The folder of compiled programs.
+        jobs: How many processes run at the same time.
+        daemon: The variables of :func:`~delayzero.campaigns.mps.shared_gpu`.
+    """
+    ours = {
+        **daemon,
+        "JAX_COMPILATION_CACHE_DIR": str(cache.absolute()),
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+        "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+    }
+    if jobs > 1:
+        ours["NPROC"] = str(max(1, len(os.sched_getaffinity(0)) // jobs))  # threads of XLA
+        ours["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
+        if "XLA_CLIENT_MEM_FRACTION" not in os.environ:  # its new name; JAX refuses both
+            ours["XLA_PYTHON_CLIENT_MEM_FRACTION"] = f"{GPU_SHARE / jobs:.4f}"
+    return {**ours, **os.environ}
+
+
+@dataclass(frozen=True)
+class Processes:
+    """Processes of this machine, at most ``jobs`` at a time."""
+
+    jobs: int
+    variables: Mapping[str, str]
+    """Their environment variables."""
+
+    def has_room(self, running: int) -> bool:
+        """Whether another process can start beside this many."""
+        return running < self.jobs
+
+    def start(self, command: Command) -> Process:
+        """Start a process in a new session, so that Ctrl-C reaches only the calling process."""
+        command.log.parent.mkdir(parents=True, exist_ok=True)
+        with command.log.open("ab") as log:
+            started = subprocess.Popen(
+                [sys.executable, "-m", *command.words],
+                env=dict(self.variables),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        return Process(started)
+
+
+@dataclass(frozen=True)
+class Process:
+    """A process that was started."""
+
+    process: subprocess.Popen[bytes]
+
+    def exit_code(self) -> int | None:
+        """The exit code, negative for a signal; None while the process runs."""
+        return self.process.poll()
+
+    def stop(self) -> None:
+        """Ask the process to save its work and end."""
+        self.process.terminate()
+
+    def kill(self) -> None:
+        """End the process at once."""
+        self.process.kill()
+
+    def wait(self) -> None:
+        """Wait until the process has ended."""
+        self.process.wait()
