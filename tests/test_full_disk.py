@@ -176,6 +176,7 @@ def test_curves_that_do_not_fit(disk, tmp_path, capfd):
     assert main(words) == 0
 
 
+@pytest.mark.slow
 def test_theory_that_does_not_fit(disk, capfd, monkeypatch):
     monkeypatch.setattr(theory, "SIZES", theory.SIZES[:1])
     monkeypatch.setattr(theory, "FAMILIES", ("deterministic",))

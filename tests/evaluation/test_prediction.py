@@ -154,6 +154,7 @@ def test_it_is_what_a_slow_version_says():
     assert len(sums[-1]) < places, "some episodes end on the way"
 
 
+@pytest.mark.slow
 def test_a_forecaster_is_measured_by_its_forecasts():
     config = replace(SHORT, delay="walk:3", rows=6, model=replace(SHORT.model, forecast="direct"))
     _, replay, *_ = play(SHORT, 12)

@@ -139,6 +139,7 @@ class TableModel:
     """
 
     tables: Any = None
+    forecaster: None = None
 
     @property
     def support(self) -> PlainSupport:

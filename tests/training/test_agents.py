@@ -147,12 +147,21 @@ class Idle:
 
 
 @pytest.mark.parametrize(
-    ("agent", "told"), [("dez", True), ("oblivious", False), ("delayed-q", False)]
+    ("agent", "share", "told"),
+    [
+        ("dez", 0.0, True),
+        ("dez", None, False),
+        ("oblivious", 0.0, False),
+        ("delayed-q", 0.0, False),
+    ],
 )
-def test_rolling_further_than_training_is_told(agent, told, tmp_path, monkeypatch, capsys):
+def test_rolling_further_than_training_is_told(agent, share, told, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(loop, "Trainer", Idle)  # it is told before
-    loop.train(small(tmp_path / "run", agent=agent, delay="constant:4"), ["test"])
-    assert ("--learner.unroll 4 trains it that far" in capsys.readouterr().err) == told
+    config = small(tmp_path / "run", agent=agent, delay="constant:4")
+    if agent != "delayed-q":
+        config = replace(config, learner=replace(config.learner, lead_share=share))
+    loop.train(config, ["test"])
+    assert ("--learner.lead-share 0.25 trains it that far" in capsys.readouterr().err) == told
 
 
 def test_a_run_can_be_evaluated_under_another_law(trained):

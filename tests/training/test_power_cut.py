@@ -193,6 +193,7 @@ def drawn(count, seed):
     return [(some(rng, CUTS), rng) for _ in range(count)]
 
 
+@pytest.mark.slow
 def test_a_power_cut(runs, tmp_path, monkeypatch):
     rng = np.random.default_rng(0)
     cuts = [(what, rng) for what in (cut, lose_file, leave_unfinished, leave_halves)]

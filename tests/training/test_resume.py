@@ -439,6 +439,7 @@ def test_a_resumed_run_never_has_two_replays(gigabytes, tmp_path, monkeypatch):
         np.testing.assert_array_equal(resumed.learning.replay.frames, saved)
 
 
+@pytest.mark.slow
 def test_a_run_killed_in_its_last_evaluation_is_evaluated_again(whole_run, tmp_path, monkeypatch):
     config = small(tmp_path / "run")
     original = Evaluations.conclude
