@@ -24,19 +24,20 @@ def main(arguments: Sequence[str]) -> int:
         return _status(arguments[1:])
     options = _parser().parse_args(arguments)
     require_training()
-    from delayzero.campaigns.campaign import jobs_of, run_campaign
+    from delayzero.campaigns.campaign import run_campaign
     from delayzero.campaigns.dry_run import dry_run
+    from delayzero.campaigns.engines import Where, jobs_of
     from delayzero.campaigns.plan import read_plan
     from delayzero.runs.run_folder import command_line
 
     plan = read_plan(options.plan)
     plan = plan.narrowed(options.games, options.laws, options.agents, options.seeds)
     root = options.folder or Path("campaigns") / plan.name
-    jobs = options.jobs or jobs_of(plan)
+    where = Where(options.engine, options.address, options.jobs)
     if options.dry_run:
-        print(dry_run(plan, root, jobs))
+        print(dry_run(plan, root, options.jobs or jobs_of(plan)))
     else:
-        run_campaign(plan, root, jobs, command_line())
+        run_campaign(plan, root, where, command_line())
     return 0
 
 
@@ -75,6 +76,17 @@ def _parser() -> Parser:
         metavar="N",
         help="runs at the same time (default: as many as their shares allow, see `gpus` and "
         "`cores` in the plan)",
+    )
+    parser.add_argument(
+        "--engine",
+        choices=("processes", "ray"),
+        default="processes",
+        help="where the runs run: processes of this machine (the default), or a Ray cluster",
+    )
+    parser.add_argument(
+        "--address",
+        help="address of a Ray cluster, `auto` for the one on this machine (default: start one on "
+        "this machine)",
     )
     parser.add_argument(
         "--dry-run", action="store_true", help="print what would run, and start nothing"

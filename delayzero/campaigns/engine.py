@@ -127,7 +127,7 @@ def run_all(
                         del board.running[name]
                         _note_end(board, by_name[name], code, begins[name])
                 look(board)
-                if board.running:
+                if board.waiting or board.running:
                     time.sleep(SECONDS_BETWEEN_LOOKS)
         finally:
             _stop(list(board.running.values()))

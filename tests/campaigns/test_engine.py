@@ -8,21 +8,7 @@ import pytest
 
 from delayzero.arguments import UsageError
 from delayzero.campaigns import engine
-from delayzero.campaigns.engine import Command, raise_failures, run_all
-from delayzero.campaigns.processes import Processes
-
-
-@pytest.fixture
-def program(tmp_path, monkeypatch):
-    """Makes commands that run Python text, and an engine for them."""
-    monkeypatch.setattr(engine, "SECONDS_BETWEEN_LOOKS", 0.02)
-    variables = {**os.environ, "PYTHONPATH": str(tmp_path)}
-
-    def make(name, text):
-        (tmp_path / f"{name}.py").write_text(text)
-        return Command(name, (name,), tmp_path / "logs" / f"{name}.txt")
-
-    return make, lambda jobs: Processes(jobs, variables)
+from delayzero.campaigns.engine import raise_failures, run_all
 
 
 def nothing(board):
