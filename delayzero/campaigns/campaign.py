@@ -61,7 +61,7 @@ def run_campaign(campaign: Campaign, root: Path, where: Where, command: Sequence
     runs = checked_runs(campaign, root)
     commands = [run.command(root / "logs") for run in runs if not run.finished]
     make_folder(root)
-    with locked(root), open_engine(where, campaign, root, len(runs)) as (engine, jobs):
+    with locked(root), open_engine(where, root / "compiled", len(runs)) as (engine, jobs):
         record = new_record(campaign, runs, jobs, command)
         try:
             with display(campaign.name, jobs) as show:

@@ -190,9 +190,8 @@ def cluster_of(
         what = f"{share.gpus:g} GPUs" if share.gpus else ""
         cores = f"{share.cpus} cores" if share.cpus else ""
         raise UsageError(
-            f"no node of the cluster has {' and '.join(filter(None, (what, cores)))}, which the "
-            "plan gives to each run; change `gpus` or `cores` in the plan, or type another "
-            "--address"
+            f"no node of the cluster has {' and '.join(filter(None, (what, cores)))}, which each "
+            "run should have; change the share, or type another --address"
         )
     variables = {**daemon, **compiled_in(cache)}
     if share.cores:

@@ -12,8 +12,8 @@ import pytest
 
 from delayzero.campaigns import engines
 from delayzero.campaigns.campaign import locked
+from delayzero.campaigns.cluster import Share
 from delayzero.campaigns.engines import jobs_of
-from delayzero.campaigns.plan import Campaign, read_plan
 from delayzero.cli import main
 
 from .conftest import NAMES, PLAN
@@ -205,7 +205,6 @@ def test_one_process_at_a_time_does_a_campaign(stubs, capsys):
 
 
 def test_the_number_of_runs_at_a_time(monkeypatch):
-    parts = read_plan("paper").parts
     monkeypatch.setattr(engines.os, "sched_getaffinity", lambda _: set(range(7)))
     for gpu, gpus, cores, jobs in (
         (True, 0.33, None, 3),
@@ -217,7 +216,7 @@ def test_the_number_of_runs_at_a_time(monkeypatch):
         (True, None, None, 2),
     ):
         monkeypatch.setattr(engines, "has_gpu", lambda gpu=gpu: gpu)
-        assert jobs_of(Campaign("plan", parts, gpus, cores)) == jobs
+        assert jobs_of(Share(gpus, cores)) == jobs
 
 
 @pytest.mark.slow

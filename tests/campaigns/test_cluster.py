@@ -60,7 +60,7 @@ def test_only_nodes_that_are_alive_have_room(tmp_path):
 def test_a_cluster_without_room_for_a_run_is_refused(tmp_path):
     ray = fake_ray((True, {"CPU": 4}))
     for share, message in (
-        (Share(gpus=0.33), "no node of the cluster has 0.33 GPUs, which the plan gives"),
+        (Share(gpus=0.33), "no node of the cluster has 0.33 GPUs, which each run should have"),
         (Share(cores=5), "no node of the cluster has 5 cores"),
         (Share(0.5, 2), "has 0.5 GPUs and 2 cores"),
     ):
