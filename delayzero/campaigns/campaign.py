@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import math
-import os
 import platform
 import shlex
 import time
@@ -18,9 +17,8 @@ from delayzero.arguments import UsageError
 from delayzero.campaigns.collect import scores_table
 from delayzero.campaigns.display import Show, display, summary
 from delayzero.campaigns.engine import Board, raise_failures, run_all
-from delayzero.campaigns.mps import has_gpu, shared_gpu
+from delayzero.campaigns.engines import Where, open_engine
 from delayzero.campaigns.plan import Campaign
-from delayzero.campaigns.processes import Processes, environment
 from delayzero.campaigns.record import Record, Standing, State, standings, write_record
 from delayzero.campaigns.run import Run, refusals, typed
 from delayzero.files import make_folder
@@ -30,20 +28,6 @@ SECONDS_BETWEEN_READINGS = 2.0
 """How often the folders of the runs are read, if no run has started or ended."""
 SECONDS_BETWEEN_RECORDS = 10.0
 """How often the record is written, if no run has started or ended."""
-USUAL_JOBS = 2
-
-
-def jobs_of(campaign: Campaign) -> int:
-    """How many runs this machine can hold, by the share that each takes.
-
-    With a GPU that is the share of one GPU; without, the number of cores. A plan that has neither
-    gets two.
-    """
-    if campaign.gpus is not None and has_gpu():
-        return max(1, math.floor(1 / campaign.gpus + 1e-9))
-    if campaign.cores is not None:
-        return max(1, len(os.sched_getaffinity(0)) // campaign.cores)
-    return USUAL_JOBS
 
 
 def checked_runs(campaign: Campaign, root: Path) -> list[Run]:
@@ -61,29 +45,27 @@ def checked_runs(campaign: Campaign, root: Path) -> list[Run]:
     return runs
 
 
-def run_campaign(campaign: Campaign, root: Path, jobs: int, command: Sequence[str]) -> None:
+def run_campaign(campaign: Campaign, root: Path, where: Where, command: Sequence[str]) -> None:
     """Do the missing runs of a campaign.
 
     Args:
         campaign: Its plan.
         root: The folder of its runs.
-        jobs: How many runs there are at the same time.
+        where: Where they run.
         command: The command that was typed, for the record.
 
     Raises:
-        UsageError: The plan is invalid, another process does this campaign, or runs failed.
+        UsageError: The plan is invalid, another process does this campaign, there is no such
+            cluster, or runs failed.
     """
     runs = checked_runs(campaign, root)
-    jobs = min(jobs, len(runs))
-    make_folder(root)
-    record = new_record(campaign, runs, jobs, command)
     commands = [run.command(root / "logs") for run in runs if not run.finished]
-    with locked(root):
+    make_folder(root)
+    with locked(root), open_engine(where, root / "compiled", len(runs)) as (engine, jobs):
+        record = new_record(campaign, runs, jobs, command)
         try:
-            with shared_gpu(jobs) as daemon, display(campaign.name, jobs) as show:
-                variables = environment(root / "compiled", jobs, daemon)
-                watch = Watch(root, record, show)
-                failures = run_all(commands, Processes(jobs, variables), watch.look)
+            with display(campaign.name, jobs) as show:
+                failures = run_all(commands, engine, Watch(root, record, show).look)
         finally:
             record["ended"] = True
             write_record(root, record)

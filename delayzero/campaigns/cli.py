@@ -7,8 +7,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from delayzero.arguments import Parser, whole
+from delayzero.campaigns.cluster import Share
 from delayzero.campaigns.collect import scores_table
 from delayzero.campaigns.display import summary, table
+from delayzero.campaigns.engines import Where, add_where, jobs_of
 from delayzero.campaigns.record import read_record, runs_now, standings
 from delayzero.extras import require_training
 
@@ -24,7 +26,7 @@ def main(arguments: Sequence[str]) -> int:
         return _status(arguments[1:])
     options = _parser().parse_args(arguments)
     require_training()
-    from delayzero.campaigns.campaign import jobs_of, run_campaign
+    from delayzero.campaigns.campaign import run_campaign
     from delayzero.campaigns.dry_run import dry_run
     from delayzero.campaigns.plan import read_plan
     from delayzero.runs.run_folder import command_line
@@ -32,11 +34,12 @@ def main(arguments: Sequence[str]) -> int:
     plan = read_plan(options.plan)
     plan = plan.narrowed(options.games, options.laws, options.agents, options.seeds)
     root = options.folder or Path("campaigns") / plan.name
-    jobs = options.jobs or jobs_of(plan)
+    share = Share(plan.gpus, plan.cores)
+    where = Where(options.engine, options.address, options.jobs, share)
     if options.dry_run:
-        print(dry_run(plan, root, jobs))
+        print(dry_run(plan, root, options.jobs or jobs_of(share)))
     else:
-        run_campaign(plan, root, jobs, command_line())
+        run_campaign(plan, root, where, command_line())
     return 0
 
 
@@ -69,13 +72,7 @@ def _parser() -> Parser:
         metavar="ROOT",
         help="folder of the campaign's runs (default: campaigns/NAME, by the plan's name)",
     )
-    parser.add_argument(
-        "--jobs",
-        type=whole(1),
-        metavar="N",
-        help="runs at the same time (default: as many as their shares allow, see `gpus` and "
-        "`cores` in the plan)",
-    )
+    add_where(parser, "as many as `gpus` or `cores` in the plan allow")
     parser.add_argument(
         "--dry-run", action="store_true", help="print what would run, and start nothing"
     )

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Protocol
 
 from delayzero.arguments import UsageError
+from delayzero.runs.paths import BUSY
 
 SECONDS_BETWEEN_LOOKS = 0.5
 ENDINGS = (signal.SIGTERM, signal.SIGHUP)
@@ -127,7 +128,7 @@ def run_all(
                         del board.running[name]
                         _note_end(board, by_name[name], code, begins[name])
                 look(board)
-                if board.running:
+                if board.waiting or board.running:
                     time.sleep(SECONDS_BETWEEN_LOOKS)
         finally:
             _stop(list(board.running.values()))
@@ -161,7 +162,8 @@ def _note_end(board: Board, command: Command, code: int, begin: int) -> None:
         return
     reason, attempts = _reason(command.log, begin, code), board.attempts[command.name]
     board.reasons[command.name] = reason
-    if code == USAGE or attempts > RETRIES:
+    in_vain = code == USAGE and not reason.startswith(BUSY)  # that one may be about to stop
+    if in_vain or attempts > RETRIES:
         board.failed[command.name] = Failure(command, reason, attempts)
     else:
         board.waiting.append(command)

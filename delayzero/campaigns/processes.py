@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from delayzero.campaigns.engine import Command
+from delayzero.campaigns.leash import leashed
 
 GPU_SHARE = 0.9
 """The share of the GPU's memory that all processes may use together."""
+
+
+def compiled_in(cache: Path) -> dict[str, str]:
+    """The variables by which processes share the compiled programs in a folder."""
+    return {
+        "JAX_COMPILATION_CACHE_DIR": str(cache.absolute()),
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+        "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+    }
 
 
 def environment(cache: Path, jobs: int, daemon: Mapping[str, str] = {}) -> dict[str, str]:
@@ -26,18 +35,39 @@ def environment(cache: Path, jobs: int, daemon: Mapping[str, str] = {}) -> dict[
         jobs: How many processes run at the same time.
         daemon: The variables of :func:`~delayzero.campaigns.mps.shared_gpu`.
     """
-    ours = {
-        **daemon,
-        "JAX_COMPILATION_CACHE_DIR": str(cache.absolute()),
-        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
-        "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
-    }
+    ours = {**daemon, **compiled_in(cache)}
     if jobs > 1:
         ours["NPROC"] = str(max(1, len(os.sched_getaffinity(0)) // jobs))  # threads of XLA
         ours["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
         if "XLA_CLIENT_MEM_FRACTION" not in os.environ:  # its new name; JAX refuses both
             ours["XLA_PYTHON_CLIENT_MEM_FRACTION"] = f"{GPU_SHARE / jobs:.4f}"
     return {**ours, **os.environ}
+
+
+def spawn(
+    words: Sequence[str], log: Path, variables: Mapping[str, str], folder: Path | None = None
+) -> subprocess.Popen[bytes]:
+    """Start a process that is asked to stop if the calling process dies.
+
+    It is in a new session, so that Ctrl-C reaches only the calling process.
+
+    Args:
+        words: The words after ``python -m``.
+        log: The file to which its output and errors are appended.
+        variables: Its environment variables.
+        folder: Where it runs; the current folder by default.
+    """
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("ab") as output:
+        return subprocess.Popen(
+            leashed(words),
+            env=dict(variables),
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
 
 
 @dataclass(frozen=True)
@@ -53,18 +83,8 @@ class Processes:
         return running < self.jobs
 
     def start(self, command: Command) -> Process:
-        """Start a process in a new session, so that Ctrl-C reaches only the calling process."""
-        command.log.parent.mkdir(parents=True, exist_ok=True)
-        with command.log.open("ab") as log:
-            started = subprocess.Popen(
-                [sys.executable, "-m", *command.words],
-                env=dict(self.variables),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
-        return Process(started)
+        """Start a process."""
+        return Process(spawn(command.words, command.log, self.variables))
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+BUSY = "another process is training"
+"""How the error begins that a run's folder is in use."""
+
 
 class RunPaths:
     """The paths of a run's files.

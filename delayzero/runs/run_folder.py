@@ -19,7 +19,7 @@ from delayzero.model.build import data_type
 from delayzero.progress import say
 from delayzero.runs.checkpoint import Checkpoints
 from delayzero.runs.machine import differences, versions
-from delayzero.runs.paths import RunPaths
+from delayzero.runs.paths import BUSY, RunPaths
 from delayzero.settings import SearchingConfig, TrainConfig
 from delayzero.settings.model import DataType
 from delayzero.settings.stored import from_json, untrusted_code
@@ -94,8 +94,7 @@ class RunFolder(RunPaths):
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise UsageError(
-                f"another process is training in {self.path}; wait for it to end, or type another "
-                "--folder"
+                f"{BUSY} in {self.path}; wait for it to end, or type another --folder"
             ) from None
         if self.has_begun():
             self._check_same(config)

@@ -2,55 +2,21 @@
 
 import json
 import os
-import shutil
 import signal
 import threading
 import time
-from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from delayzero.campaigns import campaign, engine
-from delayzero.campaigns.campaign import jobs_of, locked
-from delayzero.campaigns.engine import Command
-from delayzero.campaigns.plan import Campaign, read_plan
-from delayzero.campaigns.run import Run
+from delayzero.campaigns import engines
+from delayzero.campaigns.campaign import locked
+from delayzero.campaigns.cluster import Share
+from delayzero.campaigns.engines import jobs_of
 from delayzero.cli import main
 
-PLAN = """
-presets = ["cartpole", "debug"]
-laws = ["walk:2", "constant:1"]
-agents = ["random"]
-seeds = [0, 1]
-"""
-NAMES = [
-    f"CartPole-v1-random-{law}-seed{seed}-debug"
-    for seed in (0, 1)
-    for law in ("walk-2", "constant-1")
-]
-
-
-@pytest.fixture
-def stubs(tmp_path, monkeypatch):
-    """A folder with a plan ``tiny.toml``; the folder of the stubs' switches."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(engine, "SECONDS_BETWEEN_LOOKS", 0.02)
-    switches = tmp_path / "switches"
-    switches.mkdir()
-    shutil.copy(Path(__file__).parent / "stub.py", switches)
-    monkeypatch.setenv("PYTHONPATH", str(switches))
-    Path("tiny.toml").write_text(PLAN)
-
-    def command(run, logs):
-        config = switches / f"{run.name}.json"
-        config.write_text(json.dumps(asdict(run.config)))
-        words = ("stub", str(run.folder.path.absolute()), str(config))
-        return Command(run.name, words, logs / f"{run.name}.txt")
-
-    monkeypatch.setattr(Run, "command", command)
-    return switches
+from .conftest import NAMES, PLAN
 
 
 def attempts(name):
@@ -78,6 +44,14 @@ def test_a_campaign_runs_everything_once(stubs, capsys):
     assert [attempts(name) for name in NAMES] == [1, 1, 1, 1]
     for name, when in written.items():
         assert Path(f"campaigns/tiny/{name}/result.json").stat().st_mtime_ns == when
+
+
+@pytest.mark.parametrize("gpu", [True, False])
+def test_a_line_says_that_there_is_no_gpu(gpu, stubs, monkeypatch, capsys):
+    monkeypatch.setattr(engines, "has_gpu", lambda: gpu)
+    Path("tiny.toml").write_text(PLAN + "gpus = 0.5\n")
+    assert main(["campaign", "tiny.toml", "--seeds", "0"]) == 0
+    assert ("there is none: runs use the CPU\n" in capsys.readouterr().err) is not gpu
 
 
 def test_a_failed_run_stops_no_other_and_is_tried_twice_more(stubs, capsys):
@@ -248,8 +222,7 @@ def test_one_process_at_a_time_does_a_campaign(stubs, capsys):
 
 
 def test_the_number_of_runs_at_a_time(monkeypatch):
-    parts = read_plan("paper").parts
-    monkeypatch.setattr(campaign.os, "sched_getaffinity", lambda _: set(range(7)))
+    monkeypatch.setattr(engines.os, "sched_getaffinity", lambda _: set(range(7)))
     for gpu, gpus, cores, jobs in (
         (True, 0.33, None, 3),
         (True, 0.25, 4, 4),
@@ -259,8 +232,8 @@ def test_the_number_of_runs_at_a_time(monkeypatch):
         (True, None, 8, 1),
         (True, None, None, 2),
     ):
-        monkeypatch.setattr(campaign, "has_gpu", lambda gpu=gpu: gpu)
-        assert jobs_of(Campaign("plan", parts, gpus, cores)) == jobs
+        monkeypatch.setattr(engines, "has_gpu", lambda gpu=gpu: gpu)
+        assert jobs_of(Share(gpus, cores)) == jobs
 
 
 @pytest.mark.slow

@@ -8,21 +8,9 @@ import pytest
 
 from delayzero.arguments import UsageError
 from delayzero.campaigns import engine
-from delayzero.campaigns.engine import Command, raise_failures, run_all
-from delayzero.campaigns.processes import Processes
-
-
-@pytest.fixture
-def program(tmp_path, monkeypatch):
-    """Makes commands that run Python text, and an engine for them."""
-    monkeypatch.setattr(engine, "SECONDS_BETWEEN_LOOKS", 0.02)
-    variables = {**os.environ, "PYTHONPATH": str(tmp_path)}
-
-    def make(name, text):
-        (tmp_path / f"{name}.py").write_text(text)
-        return Command(name, (name,), tmp_path / "logs" / f"{name}.txt")
-
-    return make, lambda jobs: Processes(jobs, variables)
+from delayzero.campaigns.engine import raise_failures, run_all
+from delayzero.runs.run_folder import RunFolder
+from delayzero.settings.keywords import configure
 
 
 def nothing(board):
@@ -88,6 +76,21 @@ def test_an_error_of_the_user_is_not_tried_again(program):
     text = "import sys; print('delayzero: error: unknown setting', file=sys.stderr); sys.exit(2)"
     (failure,) = run_all([make("typo", text)], processes(1), nothing)
     assert (failure.attempts, failure.reason) == (1, "unknown setting")
+
+
+def test_a_folder_that_another_process_uses_may_be_free_soon(program, tmp_path):
+    make, processes = program
+    taken = RunFolder(tmp_path / "run")
+    config = configure(["cartpole"], {})
+    taken.open(config, [])
+    try:
+        with pytest.raises(UsageError) as error:
+            RunFolder(tmp_path / "run").open(config, [])
+    finally:
+        taken.close()
+    text = f"import sys; print('delayzero: error:', {str(error.value)!r}); sys.exit(2)"
+    (failure,) = run_all([make("busy", text)], processes(1), nothing)
+    assert failure.attempts == 3
 
 
 @pytest.mark.parametrize(

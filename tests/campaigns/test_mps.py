@@ -12,6 +12,7 @@ import pytest
 
 from delayzero.arguments import UsageError
 from delayzero.campaigns import mps
+from delayzero.campaigns.engines import Where
 from delayzero.campaigns.mps import DEFAULT_PIPES, LOGS, PIPES, shared_gpu
 from delayzero.campaigns.processes import environment
 from delayzero.evaluation.compare import run
@@ -193,14 +194,14 @@ def test_a_daemon_that_does_not_stop_is_reported(machine, capsys):
 def test_a_comparison_hands_the_variables_on_and_stops_the_daemon(machine, tmp_path, monkeypatch):
     given = []
 
-    def train(plan, jobs, variables):
-        given.append(variables)
+    def train(plan, engine):
+        given.append(engine.variables)
         raise UsageError("a run failed")
 
     monkeypatch.setattr(run, "check", lambda plan: None)
     monkeypatch.setattr(run, "_train", train)
     with pytest.raises(UsageError, match="a run failed"):
-        run.compare(Plan(tmp_path), 2, ["compare"])
+        run.compare(Plan(tmp_path), Where(jobs=2), ["compare"])
     (start, *folders), (stop, *_) = machine.asked()
     assert (start, stop) == ("start", "quit")
     assert [given[0][PIPES], given[0][LOGS]] == folders

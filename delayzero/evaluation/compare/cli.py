@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
-from delayzero.arguments import Parser, whole
+from delayzero.arguments import Parser, UsageError, positive, whole
+from delayzero.campaigns.cluster import Share
+from delayzero.campaigns.engines import Where, add_where
 from delayzero.campaigns.run import checked_agents
 from delayzero.evaluation.compare.plan import DELAYED_AGENTS, MOST_LAWS, Plan, usual_laws
 from delayzero.evaluation.compare.run import compare
@@ -32,25 +35,35 @@ def main(arguments: Sequence[str]) -> int:
         laws=usual_laws(options.delay) if laws is None else tuple(dict.fromkeys(laws)),
         law_episodes=options.delay_episodes,
     )
-    compare(plan, options.jobs, command_line())
+    compare(plan, where_of(options), command_line())
     return 0
 
 
-def add_folder_and_jobs(parser: Parser, folder: Path) -> None:
-    """Add the options ``--folder`` (with its default) and ``--jobs``."""
+def add_folder_and_engine(parser: Parser, folder: Path) -> None:
+    """Add the options ``--folder`` (with its default), and those that :func:`where_of` reads."""
     parser.add_argument(
         "--folder",
         type=Path,
         default=folder,
         help=f"folder for the runs and results (default: {folder})",
     )
+    add_where(parser, "2, or as many as --gpus or --cores allow; with Ray, as many as fit")
     parser.add_argument(
-        "--jobs",
-        type=whole(1),
-        metavar="N",
-        default=2,
-        help="processes that run at the same time (default: 2)",
+        "--gpus", type=positive, metavar="SHARE", help="share of a GPU that a process takes"
     )
+    parser.add_argument("--cores", type=whole(1), metavar="N", help="cores that a process takes")
+
+
+def where_of(options: Namespace) -> Where:
+    """Where the processes run, by the options of :func:`add_folder_and_engine`.
+
+    Raises:
+        UsageError: The options contradict each other, or the share is above one GPU.
+    """
+    if options.gpus is not None and options.gpus > 1:
+        raise UsageError(f"--gpus {options.gpus:g} should be at most 1: a run uses one GPU")
+    share = Share(options.gpus, options.cores)
+    return Where(options.engine, options.address, options.jobs, share)
 
 
 def _parser() -> Parser:
@@ -85,7 +98,7 @@ def _parser() -> Parser:
         default=list(usual.presets),
         help=f"presets of every run, applied in order (default: {' '.join(usual.presets)})",
     )
-    add_folder_and_jobs(parser, usual.folder)
+    add_folder_and_engine(parser, usual.folder)
     parser.add_argument(
         "--evaluate-delays",
         nargs="*",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from delayzero.arguments import Parser
-from delayzero.evaluation.compare.cli import add_folder_and_jobs
+from delayzero.evaluation.compare.cli import add_folder_and_engine, where_of
 from delayzero.evaluation.compare.plan import Plan
 from delayzero.evaluation.compare.run import compare
 from delayzero.runs.run_folder import command_line
@@ -34,7 +34,7 @@ def plan_in(folder: Path) -> Plan:
 def main(arguments: Sequence[str]) -> int:
     """Run ``delayzero demo``."""
     parser = Parser(prog="delayzero demo", description=ABOUT)
-    add_folder_and_jobs(parser, Path("demo"))
+    add_folder_and_engine(parser, Path("demo"))
     options = parser.parse_args(arguments)
-    compare(plan_in(options.folder), options.jobs, command_line())
+    compare(plan_in(options.folder), where_of(options), command_line())
     return 0

@@ -9,9 +9,8 @@ from typing import Any
 import jax
 
 from delayzero.arguments import UsageError
-from delayzero.campaigns.engine import Board, Command, raise_failures, run_all
-from delayzero.campaigns.mps import shared_gpu
-from delayzero.campaigns.processes import Processes, environment
+from delayzero.campaigns.engine import Board, Command, Engine, raise_failures, run_all
+from delayzero.campaigns.engines import Where, open_engine
 from delayzero.campaigns.run import Run, interactions_made, refusals, typed
 from delayzero.delays import parse
 from delayzero.evaluation.compare.by_delay import read_scores, words_for
@@ -24,12 +23,12 @@ from delayzero.progress import progress
 from delayzero.runs.machine import commit
 
 
-def compare(plan: Plan, jobs: int, command: Sequence[str]) -> list[AgentResult]:
+def compare(plan: Plan, where: Where, command: Sequence[str]) -> list[AgentResult]:
     """Do the missing parts of a comparison, then print, draw and store its results.
 
     Args:
         plan: The comparison.
-        jobs: How many processes run at the same time.
+        where: Where its processes run.
         command: The command that was typed, for the record.
 
     Raises:
@@ -37,11 +36,9 @@ def compare(plan: Plan, jobs: int, command: Sequence[str]) -> list[AgentResult]:
     """
     jax.config.update("jax_platforms", "cpu")  # the GPU and its memory are for the runs
     check(plan)
-    jobs = min(jobs, len(plan.runs()))
-    with shared_gpu(jobs) as daemon:
-        variables = environment(plan.folder / "compiled", jobs, daemon)
-        _train(plan, jobs, variables)
-        _evaluate(plan, jobs, variables)
+    with open_engine(where, plan.folder / "compiled", len(plan.runs())) as (engine, _):
+        _train(plan, engine)
+        _evaluate(plan, engine)
     results = [read_agent(plan, agent) for agent in plan.agents]
     _print_tables(plan, results)
     stored = plan.folder / "compare.json"
@@ -115,7 +112,7 @@ def record(plan: Plan, results: Sequence[AgentResult], command: Sequence[str]) -
     }
 
 
-def _train(plan: Plan, jobs: int, variables: dict[str, str]) -> None:
+def _train(plan: Plan, engine: Engine) -> None:
     """Train the runs that have not finished."""
     runs = plan.runs()
     total = {run.name: run.config.interactions for run in runs}
@@ -124,10 +121,10 @@ def _train(plan: Plan, jobs: int, variables: dict[str, str]) -> None:
     def done() -> int:
         return sum(min(interactions_made(run), total[run.name]) for run in runs)
 
-    _run("train", commands, jobs, variables, sum(total.values()), done)
+    _run("train", commands, engine, sum(total.values()), done)
 
 
-def _evaluate(plan: Plan, jobs: int, variables: dict[str, str]) -> None:
+def _evaluate(plan: Plan, engine: Engine) -> None:
     """Evaluate the runs under the plan's other laws, one process per agent."""
     commands, parts = [], []
     for agent in plan.agents:
@@ -142,7 +139,7 @@ def _evaluate(plan: Plan, jobs: int, variables: dict[str, str]) -> None:
     def done() -> int:
         return total - sum(_missing(plan, run, laws) for run, laws in parts)
 
-    _run("other delays", commands, jobs, variables, total, done)
+    _run("other delays", commands, engine, total, done)
 
 
 def _missing(plan: Plan, run: Run, laws: Sequence[str]) -> int:
@@ -154,8 +151,7 @@ def _missing(plan: Plan, run: Run, laws: Sequence[str]) -> int:
 def _run(
     what: str,
     commands: Sequence[Command],
-    jobs: int,
-    variables: dict[str, str],
+    engine: Engine,
     total: int,
     done: Callable[[], int],
 ) -> None:
@@ -171,5 +167,5 @@ def _run(
             advance(now - shown, ", ".join(board.running))
             shown = now
 
-        failures = run_all(commands, Processes(jobs, variables), look)
+        failures = run_all(commands, engine, look)
     raise_failures(failures, len(commands))

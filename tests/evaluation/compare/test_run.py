@@ -134,6 +134,8 @@ def test_a_comparison_and_resuming_it(started, tmp_path, capsys):
         (["--env", "CartPol-v1"], "CartPol"),
         (["--seeds", "x"], "'x' should be a whole number"),
         (["--jobs", "0"], "should be at least 1"),
+        (["--gpus", "2"], "--gpus 2 should be at most 1"),
+        (["--address", "auto"], "type --engine ray too"),
         (["--interactions", "0"], "should be at least 1"),
         (["--agnets", "dez"], "delayzero compare --help"),
         (
