@@ -1,5 +1,6 @@
 import os
 import shutil
+import signal
 import tempfile
 
 from hypothesis import settings
@@ -10,6 +11,9 @@ QUICK = (
     "--xla_backend_extra_options=xla_cpu_disable_new_fusion_emitters",
 )
 os.environ.setdefault("XLA_FLAGS", " ".join(QUICK))
+
+# A shell that starts the tests in the background has them ignore Ctrl-C, which some of them send.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 OWNER = "PYTEST_XDIST_WORKER" not in os.environ
 if OWNER:  # compiled programs, for all processes of these tests and those that they start

@@ -50,7 +50,8 @@ def cartpole(config: Config) -> Config:
             "batch_size": 64,
             "td_steps": 30,
             "optimiser": "adam",
-            "learning_rate": 4e-3,
+            "learning_rate": 1e-3,
+            "weight_decay": 1e-2,
             "warmup": 200,
             "drop_at": 0.7,
         },
@@ -71,7 +72,12 @@ def minatar(config: Config) -> Config:
         model={"channels": 16},
         search={"considered_actions": 4, "q_floor": 0.1, "dirichlet_fraction": 0.25},
         replay={"priority_exponent": 0.6, "final_correction": 1.0},
-        learner={"td_steps": 5, "optimiser": "sgd", "learning_rate": 0.2},
+        learner={
+            "td_steps": 5,
+            "optimiser": "sgd",
+            "learning_rate": 0.2,
+            "weight_decay": 1e-4,
+        },
         reanalysis={"positions_per_update": 16},
     )
 

@@ -39,27 +39,33 @@ def being_written(folder):
     return any("orbax-checkpoint-tmp" in path.name for path in folder.glob("checkpoints/*"))
 
 
+def kill(process, folder, rng):
+    """Kill a run at a random moment, often while it writes; return False if it ends before."""
+    writing, after = rng.random() < 0.7, rng.uniform(0, 3)
+    while process.poll() is None:
+        if (folder / "checkpoints").exists():
+            after -= 0.01
+            if (writing and being_written(folder)) or after < 0:
+                break
+        time.sleep(0.01)
+    if process.poll() is not None:
+        assert process.returncode == 0, f"it ended with {process.returncode} by itself"
+        return False
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    return True
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_killed_runs_end_with_the_same_bits(case, tmp_path):
     rng, words = np.random.default_rng(0), CASES[case]
-    assert begin(words, tmp_path / "whole", tmp_path).wait(600) == 0
-    killed = 0
+    whole, killed, runs = tmp_path / "whole", 0, 0
+    assert begin(words, whole, tmp_path).wait(600) == 0
     while killed < KILLS:
-        process = begin(words, tmp_path / "run", tmp_path)
-        writing, after = rng.random() < 0.7, rng.uniform(0, 3)
-        while process.poll() is None:
-            if (tmp_path / "run" / "checkpoints").exists():
-                after -= 0.01
-                if (writing and being_written(tmp_path / "run")) or after < 0:
-                    break
-            time.sleep(0.01)
-        if process.poll() is not None:
-            assert process.returncode == 0, (tmp_path / "log").read_text()[-2000:]
-            break
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        killed += 1
-    assert begin(words, tmp_path / "run", tmp_path).wait(600) == 0
-    assert killed > 3
-    assert_same_runs(tmp_path / "whole", tmp_path / "run")
+        folder, runs = tmp_path / f"run{runs}", runs + 1
+        while killed < KILLS and kill(begin(words, folder, tmp_path), folder, rng):
+            killed += 1
+        assert begin(words, folder, tmp_path).wait(600) == 0, (tmp_path / "log").read_text()[-2000:]
+        assert_same_runs(whole, folder)
+        assert runs <= killed, "runs end before they can be killed"
