@@ -7,6 +7,7 @@ import inspect
 import os
 import sys
 import types
+import warnings
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -230,13 +231,16 @@ def _registered(
     if render_mode is not None:
         asked["render_mode"] = render_mode
     try:
-        return gym.make_vec(
-            name,
-            num_envs,
-            vectorization_mode="sync",
-            vector_kwargs={"autoreset_mode": AutoresetMode.NEXT_STEP},
-            **asked,
-        )
+        with warnings.catch_warnings():
+            if render_mode is not None:  # that it has no such mode is told in an error
+                warnings.filterwarnings("ignore", ".*render_mode")
+            return gym.make_vec(
+                name,
+                num_envs,
+                vectorization_mode="sync",
+                vector_kwargs={"autoreset_mode": AutoresetMode.NEXT_STEP},
+                **asked,
+            )
     except gym.error.UnregisteredEnv:
         raise _unknown(env_id) from None
     except TypeError as error:

@@ -19,6 +19,8 @@ ACTIONS: tuple[Colour, ...] = (
     *((118, 130, 214), (150, 170, 60), (70, 178, 184), (168, 128, 100), (140, 146, 156)),
 )
 """Of actions, by their numbers; they are used again after the last."""
+THEME = (INK, GREY, FAINT, PAPER, CARD, RIGHT, WRONG, STRONG, *ACTIONS)
+"""All of them."""
 ARROWS = {
     **{"left": "←", "right": "→", "up": "↑", "down": "↓", "fire": "●", "no-op": "·", "none": "·"},
     **{"up left": "↖", "up right": "↗", "down left": "↙", "down right": "↘"},

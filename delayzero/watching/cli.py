@@ -102,6 +102,8 @@ def _check_out(out: Path) -> None:
         raise UsageError(f"--out {out} has {kind}; type a name that ends in {', '.join(KINDS)}")
     if out.is_dir():
         raise UsageError(f"--out {out} is a folder; type the name of a file")
+    if any(folder.is_file() for folder in out.parents):
+        raise UsageError(f"--out {out} lies inside a file; type another folder")
 
 
 def _subjects(run: Path, beside: Path | None, delay: str | None, trust: bool) -> list[Subject]:

@@ -29,8 +29,13 @@ from delayzero.watching.moments import Episode, Moment, Sent
 COLUMN, MARGIN, GAP = 460, 14, 10
 """Pixels: of a run's column, inside its border, and between its parts."""
 INNER = COLUMN - 2 * MARGIN
-TITLE, FRAME, CHIP, ROW = 40, 160, 30, 18
+TITLE, CHIP, ROW = 40, 30, 18
 """Heights."""
+HALF = (INNER - GAP) // 2
+LOWEST, HIGHEST = 120, 230
+"""Of a picture's width and height: the one, and the least and the most of the other."""
+MINDS = 216
+"""Where the policy and the values begin, without the pictures' height."""
 TRACK = 60
 """Steps of the past whose delays are shown."""
 LONG_LIST = 6
@@ -79,9 +84,11 @@ def draw(together: Sequence[Episode], time: int, count: int = 1) -> Image.Image:
     canvas = Canvas(width + width % 2, total + total % 2)  # H.264 takes even sizes
     first = together[0]
     which = f"  ·  episode {first.number + 1} of {count}" if count > 1 else ""
-    canvas.text((GAP + 2, 26), f"{first.env}{which}", 15, bold=True, width=width / 2)
-    late = f"actions arrive late: {first.law}" if first.longest else first.law
-    canvas.text((width - GAP, 26), late, 13, colour=GREY, anchor="rs", width=width / 2 - 2 * GAP)
+    title = f"{first.env}{which}"
+    canvas.text((GAP + 2, 26), title, 15, bold=True, width=0.6 * width)
+    room = width - 4 * GAP - min(text_width(title, 15, bold=True), 0.6 * width)
+    law = f"delay {first.law}" if first.longest else first.law
+    canvas.text((width - GAP, 26), law, 13, colour=GREY, anchor="rs", width=room)
     for i, episode in enumerate(together):
         left = GAP + i * (COLUMN + GAP)
         _column(canvas, episode, time, left, TITLE, height)
@@ -91,7 +98,13 @@ def draw(together: Sequence[Episode], time: int, count: int = 1) -> Image.Image:
 def _height(episode: Episode) -> int:
     rows = len(episode.names)
     rows = rows if rows <= LONG_LIST else -(-rows // 2)
-    return 88 + FRAME + 112 + max(5, rows) * ROW + 88
+    return _tall(episode) + MINDS + max(4, rows) * ROW + 98
+
+
+def _tall(episode: Episode) -> int:
+    """The height of an episode's pictures, by their form."""
+    width, height = decoded(episode.frames[0]).size
+    return round(min(HIGHEST, max(LOWEST, HALF * height / width)))
 
 
 def _column(
@@ -109,32 +122,31 @@ def _column(
     canvas.text((end, top + 30), f"score {score:g}", 19, bold=True, anchor="rs")
     step = len(episode.moments) if over else time
     canvas.text((end, top + 48), f"step {step}", 11, colour=GREY, anchor="rs")
-    below = top + 80
+    below, tall = top + 80, _tall(episode)
     if over:
         _end(canvas, episode, x, below)
     else:
         _pictures(canvas, episode, moment, x, below)
-        _lane(canvas, episode, moment, x, below + FRAME + 34)
-        _policy(canvas, episode, moment, x, below + FRAME + 136)
-        _values(canvas, episode, moment, x + 254, below + FRAME + 136)
+        _lane(canvas, episode, moment, x, below + tall + 34)
+        _policy(canvas, episode, moment, x, top + tall + MINDS)
+        _values(canvas, episode, moment, x + 254, top + tall + MINDS)
     _track(canvas, episode, min(time, len(episode.moments) - 1), x, top + height - 60)
 
 
 def _pictures(canvas: Canvas, episode: Episode, moment: Moment, x: float, top: float) -> None:
     """Draw what the agent sees, and what was there when its decision ran."""
-    half = (INNER - GAP) / 2
+    half, tall = HALF, _tall(episode)
     age = moment.time - moment.seen
     late = f", {age} late" if age else ""
     canvas.text((x, top - 6), f"it sees  (t = {moment.seen}{late})", 12, colour=GREY)
-    _frame(canvas, episode.frames[moment.seen], (x, top, x + half, top + FRAME), FAINT)
-    right, place = x + half + GAP, (x + half + GAP, top, x + INNER, top + FRAME)
+    _frame(canvas, episode.frames[moment.seen], (x, top, x + half, top + tall), FAINT)
+    right, place = x + half + GAP, (x + half + GAP, top, x + INNER, top + tall)
     if moment.met is None:
-        ended = not any(moment.time == one.time for m in episode.moments for one in m.dropped)
-        why = "the end comes before it" if ended else "dropped: it never runs"
+        dropped, why = episode.fate(moment)
         canvas.text((right, top - 6), "its decision meets", 12, colour=GREY)
-        canvas.box(place, PAPER, NEVER)
-        middle = (right + half / 2, top + FRAME / 2)
-        canvas.text(middle, why, 13, colour=GREY if ended else WRONG, anchor="mm")
+        canvas.box(place, CARD, NEVER, line=3)
+        middle = (right + half / 2, top + tall / 2)
+        canvas.text(middle, why, 13, colour=WRONG if dropped else GREY, anchor="mm")
         return
     words = f"its decision meets  (t = {moment.met})"
     canvas.text((right, top - 6), words, 12, colour=GREY)
@@ -221,10 +233,8 @@ def _events(canvas: Canvas, episode: Episode, moment: Moment, x: float, base: fl
 
 def _policy(canvas: Canvas, episode: Episode, moment: Moment, x: float, top: float) -> None:
     """Draw the searched policy as bars, the decision among them."""
-    words = f"it decides for t = {moment.target}"
-    canvas.text(
-        (x, top - 7), words if moment.policy is None else f"{words}, by search", 12, colour=GREY
-    )
+    how = "without a search" if moment.policy is None else "by search"
+    canvas.text((x, top - 7), f"it decides for t = {moment.target}, {how}", 12, colour=GREY)
     count = len(episode.names)
     long = count > LONG_LIST
     rows = -(-count // 2) if long else count
@@ -244,8 +254,6 @@ def _policy(canvas: Canvas, episode: Episode, moment: Moment, x: float, top: flo
         canvas.box((begin, y + 4, begin + room, y + ROW - 5), FAINT, radius=2)
         canvas.box((begin, y + 4, begin + room * share, y + ROW - 5), colour_of(action), radius=2)
         canvas.text((left + width - 5, y + 13), f"{share:.0%}", 11, colour=GREY, anchor="rs")
-    if moment.policy is None:
-        canvas.text((x, top + rows * ROW + 14), "this agent does not search", 11, colour=GREY)
 
 
 def _values(canvas: Canvas, episode: Episode, moment: Moment, x: float, top: float) -> None:
@@ -273,8 +281,8 @@ def _values(canvas: Canvas, episode: Episode, moment: Moment, x: float, top: flo
             canvas.text((end, y + 13), _number(value), 12, anchor="rs")
     if moment.there is not None:
         same = moment.there == moment.action
-        words = "seeing where it runs, it chooses"
-        canvas.text((x, top + 2 * ROW + 20), words, 11, colour=GREY)
+        words = "where it runs, it chooses"
+        canvas.text((x, top + 2 * ROW + 20), words, 12, colour=GREY)
         told = f"{episode.names[moment.there]}  {'✓ the same' if same else '✗ another'}"
         colour = RIGHT if same else WRONG
         canvas.text((x, top + 2 * ROW + 38), told, 13, bold=True, colour=colour, width=end - x)
@@ -282,14 +290,15 @@ def _values(canvas: Canvas, episode: Episode, moment: Moment, x: float, top: flo
 
 def _end(canvas: Canvas, episode: Episode, x: float, top: float) -> None:
     """Draw how an episode ended."""
-    place = (x, top, x + INNER, top + FRAME + 60)
+    tall = _tall(episode)
+    place = (x, top, x + INNER, top + tall + 60)
     _frame(canvas, episode.frames[-1], place, FAINT)
     middle = x + INNER / 2
-    canvas.text((middle, top + FRAME + 100), episode.closing, 17, bold=True, anchor="ms")
+    canvas.text((middle, top + tall + 100), episode.closing, 17, bold=True, anchor="ms")
     agreed, compared = episode.agreement()
     if compared:
         words = f"{agreed / compared:.0%} of its decisions are what it would choose where they ran"
-        canvas.text((middle, top + FRAME + 124), words, 12, colour=GREY, anchor="ms", width=INNER)
+        canvas.text((middle, top + tall + 124), words, 12, colour=GREY, anchor="ms", width=INNER)
 
 
 def _track(canvas: Canvas, episode: Episode, time: int, x: float, top: float) -> None:

@@ -88,6 +88,14 @@ class Episode:
         """The moment of a time; the last one after the end."""
         return self.moments[min(time, len(self.moments) - 1)]
 
+    def fate(self, moment: Moment) -> tuple[bool, str]:
+        """Whether a decision that did not run was dropped, and why it did not run."""
+        if any(moment.time == one.time for later in self.moments for one in later.dropped):
+            return True, "dropped: it never runs"
+        if self.ending == "goes on":
+            return False, "it runs after what is shown"
+        return False, "the end comes before it"
+
     def agreement(self) -> tuple[int, int]:
         """How many decisions are what the agent chooses where they ran, and of how many."""
         compared = [moment for moment in self.moments if moment.there is not None]

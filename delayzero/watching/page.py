@@ -12,7 +12,7 @@ from typing import Any
 
 from delayzero.files import plain
 from delayzero.watching.canvas import ACTIONS
-from delayzero.watching.frames import media_type
+from delayzero.watching.frames import decoded, media_type
 from delayzero.watching.moments import Episode
 
 TEMPLATE = Path(__file__).with_name("page.html")
@@ -52,7 +52,14 @@ def _episode(episode: Episode) -> dict[str, Any]:
     moments = [
         {name: _plain(value) for name, value in moment.items()} for moment in values["moments"]
     ]
-    return {**values, "frames": frames, "moments": moments, "score": plain(episode.score)}
+    size = decoded(episode.frames[0]).size
+    return {
+        **values,
+        "frames": frames,
+        "moments": moments,
+        "size": size,
+        "score": _plain(episode.score),
+    }
 
 
 def _plain(value: Any) -> Any:

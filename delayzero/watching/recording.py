@@ -146,10 +146,10 @@ def _delay(stage: Delayed) -> int:
 
 def _frame(stage: Delayed) -> bytes:
     """The environment's picture now."""
-    pictures = stage.env.render()
-    picture: Picture | None = None if pictures is None else np.asarray(pictures[0])
-    if picture is None or picture.ndim != 3 or picture.shape[-1] != 3 or not picture.size:
-        form = "nothing" if picture is None else f"an array of shape {list(picture.shape)}"
+    (shown,) = stage.env.render() or (None,)
+    picture: Picture = np.asarray([] if shown is None else shown)
+    if picture.ndim != 3 or picture.shape[-1] != 3 or not picture.size:
+        form = "nothing" if shown is None else f"an array of shape {list(picture.shape)}"
         raise UnsupportedEnvironment(
             f"render() of the environment returned {form}; it should return [height, width, 3] of "
             "uint8"

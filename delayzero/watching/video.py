@@ -15,9 +15,14 @@ import av
 import numpy as np
 from PIL import Image
 
+from delayzero.watching.canvas import THEME
+
 GIF_PICTURES = 160
 """A GIF ends after this many, so that it stays small."""
-GIF_COLOURS = 64
+GIF_COLOURS = 96
+"""Beside those of the theme."""
+UNKNOWN = 255
+"""Stands for no place in a palette, which has fewer colours."""
 SAMPLES = 8
 """Pictures from which a GIF's colours are chosen."""
 QUALITY = "20"
@@ -55,8 +60,8 @@ def gif(pictures: Iterable[Image.Image], rate: int) -> bytes:
         rate: Pictures per second.
     """
     kept = list(islice(pictures, GIF_PICTURES))
-    palette = _palette(kept[:: max(1, len(kept) // SAMPLES)])
-    indexed = [p.quantize(palette=palette, dither=Image.Dither.NONE) for p in kept]
+    palette = _Palette(kept[:: max(1, len(kept) // SAMPLES)])
+    indexed = [palette.indexed(picture) for picture in kept]
     file = io.BytesIO()
     indexed[0].save(
         file,
@@ -65,15 +70,36 @@ def gif(pictures: Iterable[Image.Image], rate: int) -> bytes:
         append_images=indexed[1:],
         duration=round(1000 / rate),
         loop=0,
-        optimize=False,  # it would give each picture colours of its own
+        optimize=True,  # what does not change is left transparent
     )
     return file.getvalue()
 
 
-def _palette(samples: list[Image.Image]) -> Image.Image:
-    """The colours that stand for all in some pictures."""
-    width, height = samples[0].size
-    sheet = Image.new("RGB", (width, height * len(samples)))
-    for i, sample in enumerate(samples):
-        sheet.paste(sample, (0, i * height))
-    return sheet.quantize(GIF_COLOURS, Image.Quantize.MEDIANCUT)
+class _Palette:
+    """The colours of the theme, and those that stand for all others in some pictures.
+
+    Pillow looks for the nearest colour of a palette by rough steps, which tints white paper.
+    """
+
+    def __init__(self, samples: list[Image.Image]) -> None:
+        width, height = samples[0].size
+        sheet = Image.new("RGB", (width, height * len(samples)))
+        for i, sample in enumerate(samples):
+            sheet.paste(sample, (0, i * height))
+        others = sheet.quantize(GIF_COLOURS, Image.Quantize.MEDIANCUT).getpalette() or []
+        values = [part for colour in THEME for part in colour] + others
+        self._colours = np.array(values, np.int32).reshape(-1, 3)
+        self._nearest = np.full(1 << 24, UNKNOWN, np.uint8)
+        """The place of the colour that is nearest to each, filled in as they come."""
+
+    def indexed(self, picture: Image.Image) -> Image.Image:
+        """Return a picture in these colours."""
+        parts = np.asarray(picture, np.int32)
+        packed = parts[..., 0] << 16 | parts[..., 1] << 8 | parts[..., 2]
+        new = np.unique(packed[self._nearest[packed] == UNKNOWN])
+        colours = np.stack([new >> 16, new >> 8 & 255, new & 255], axis=-1)
+        distances = ((colours[:, None] - self._colours) ** 2).sum(axis=-1)
+        self._nearest[new] = distances.argmin(axis=-1)
+        image = Image.fromarray(self._nearest[packed], "P")
+        image.putpalette(self._colours.astype(np.uint8).tobytes())
+        return image
