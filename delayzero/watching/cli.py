@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from delayzero.arguments import Parser, UsageError, whole
 from delayzero.extras import require, require_training
 from delayzero.files import make_folder, write_whole
-from delayzero.progress import progress, say
+from delayzero.progress import Advance, progress, say
 
 if TYPE_CHECKING:
+    from PIL.Image import Image
+
     from delayzero.watching.moments import Episode
     from delayzero.watching.recording import Subject
 
@@ -26,7 +28,7 @@ HOLD = 1.5
 
 def main(arguments: Sequence[str]) -> int:
     """Record episodes, draw them, and write the files."""
-    options = _parser().parse_args(arguments)
+    options = parser().parse_args(arguments)
     outs = options.out or [options.run / f"watch{kind}" for kind in KINDS]
     for out in outs:
         _check_out(out)
@@ -46,37 +48,36 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _parser() -> Parser:
-    parser = Parser(
+def parser() -> Parser:
+    """Return the parser of the command's words."""
+    words = Parser(
         prog="delayzero watch",
         description="Record episodes of a run's newest weights, without exploration noise, as a "
         "video (MP4, GIF) and as a page to step through: what the agent sees, the actions under "
         "way, what it decides, and the state that the decision really meets. The episodes are "
         "those of delayzero evaluate with the same seed. See docs/watch.md.",
     )
-    parser.add_argument("run", type=Path, metavar="RUN", help="folder of the run")
-    parser.add_argument(
+    words.add_argument("run", type=Path, metavar="RUN", help="folder of the run")
+    words.add_argument(
         "--beside",
         type=Path,
         metavar="RUN2",
         help="another run in the same environment, side by side, with the same delays and seeds",
     )
-    parser.add_argument(
-        "--delay", metavar="LAW", help="delay law, such as walk:15 (default: RUN's)"
-    )
-    parser.add_argument(
+    words.add_argument("--delay", metavar="LAW", help="delay law, such as walk:15 (default: RUN's)")
+    words.add_argument(
         "--episodes", type=whole(1), default=1, help="number of episodes (default: 1)"
     )
-    parser.add_argument(
+    words.add_argument(
         "--steps",
         type=whole(1),
         default=500,
         help="most steps of an episode to record (default: 500)",
     )
-    parser.add_argument(
+    words.add_argument(
         "--seed", type=whole(0), help="seed of environments and delays (default: RUN's)"
     )
-    parser.add_argument(
+    words.add_argument(
         "--out",
         type=Path,
         nargs="+",
@@ -84,15 +85,15 @@ def _parser() -> Parser:
         help="files to write: .mp4, .gif (the first 160 pictures), .html "
         "(default: watch.mp4, watch.gif and watch.html in RUN)",
     )
-    parser.add_argument(
+    words.add_argument(
         "--fps", type=whole(1, 60), default=10, help="steps per second (default: 10)"
     )
-    parser.add_argument(
+    words.add_argument(
         "--trust",
         action="store_true",
         help="run Python code that the runs' settings name (an environment's module, a callback)",
     )
-    return parser
+    return words
 
 
 def _check_out(out: Path) -> None:
@@ -150,22 +151,24 @@ def _write(
     """Write each file as a whole: its old content stays until the new one is complete."""
     from delayzero.watching import drawing, page, video
 
-    encoders: dict[str, Any] = {".mp4": video.mp4, ".gif": video.gif}
     hold = max(1, round(HOLD * rate))
+    total = drawing.count(episodes, hold)
+    content: str | bytes
     for out in outs:
-        kind, content = out.suffix.lower(), None
+        kind = out.suffix.lower()
         if kind == ".html":
             content = page.page(episodes, command)
         else:
-            total = drawing.count(episodes, hold)
-            with progress(f"draw {out.name}", total) as advance:
-                pictures = drawing.drawn(episodes, hold)
-                content = encoders[kind](_counted(pictures, advance), rate)
+            encode, shown = video.mp4, total
+            if kind == ".gif":
+                encode, shown = video.gif, min(total, video.GIF_PICTURES)
+            with progress(f"draw {out.name}", shown) as advance:
+                content = encode(_counted(drawing.drawn(episodes, hold), advance), rate)
         make_folder(out.parent)
         write_whole(out, content)
 
 
-def _counted(pictures: Any, advance: Any) -> Any:
+def _counted(pictures: Iterator[Image], advance: Advance) -> Iterator[Image]:
     """Pass pictures on, and report each."""
     for picture in pictures:
         advance(1)

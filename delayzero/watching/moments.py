@@ -81,8 +81,7 @@ class Episode:
     def closing(self) -> str:
         """How the episode ended, in words."""
         count = len(self.moments)
-        steps = f"{count} step{'' if count == 1 else 's'}"
-        return f"the first {steps}" if self.ending == "goes on" else f"{self.ending} after {steps}"
+        return f"{self.ending} after {count} step{'' if count == 1 else 's'}"
 
     def at(self, time: int) -> Moment:
         """The moment of a time; the last one after the end."""

@@ -37,7 +37,7 @@ def test_the_files_are_written_into_the_run(run, capsys):
     captured = capsys.readouterr()
     names = [f"watch.{kind}" for kind in ("mp4", "gif", "html")]
     assert captured.out.splitlines() == [str(run / name) for name in names]
-    assert "random: 4 (the first 4 steps), 4 (the first 4 steps)" in captured.err
+    assert "random: 4 (goes on after 4 steps), 4 (goes on after 4 steps)" in captured.err
     assert {path.name for path in set(run.iterdir()) - before} == set(names)
     for path, mark in zip(names, (b"ftyp", b"GIF89a", b"<!doctype html>"), strict=True):
         assert mark in (run / path).read_bytes()[:20]

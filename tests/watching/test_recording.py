@@ -161,7 +161,7 @@ def test_a_recording_that_stops_early(tmp_path):
     _, _, (whole,) = recorded(run)
     _, _, (part,) = recorded(run, most=5)
     assert (whole.ending, part.ending) == ("ended", "goes on")
-    assert part.closing == "the first 5 steps"
+    assert part.closing == "goes on after 5 steps"
     assert [m.action for m in part.moments] == [m.action for m in whole.moments[:5]]
     assert part.frames == whole.frames[:6]
 
