@@ -134,4 +134,4 @@ def text_width(words: str, size: int, *, bold: bool = False) -> float:
 def _font(size: int, bold: bool) -> ImageFont.FreeTypeFont:
     """DejaVu Sans, which matplotlib brings along: it has arrows."""
     name = "DejaVuSans-Bold.ttf" if bold else "DejaVuSans.ttf"
-    return ImageFont.truetype(Path(matplotlib.get_data_path()) / "fonts" / "ttf" / name, size)
+    return ImageFont.truetype(str(Path(matplotlib.get_data_path()) / "fonts" / "ttf" / name), size)

@@ -241,7 +241,7 @@ def _policy(canvas: Canvas, episode: Episode, moment: Moment, x: float, top: flo
     width = 118 if long else 240
     for action, name in enumerate(episode.names):
         left, y = x + action // rows * (width + 4), top + action % rows * ROW
-        label = 22 if long else 62
+        label = 27 if long else 62
         chosen = action == moment.action
         words = short(name) if long else name
         if chosen:

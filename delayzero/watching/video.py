@@ -100,6 +100,6 @@ class _Palette:
         colours = np.stack([new >> 16, new >> 8 & 255, new & 255], axis=-1)
         distances = ((colours[:, None] - self._colours) ** 2).sum(axis=-1)
         self._nearest[new] = distances.argmin(axis=-1)
-        image = Image.fromarray(self._nearest[packed], "P")
+        image = Image.fromarray(self._nearest[packed])
         image.putpalette(self._colours.astype(np.uint8).tobytes())
         return image
