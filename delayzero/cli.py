@@ -35,6 +35,7 @@ class Command:
 COMMANDS: dict[str, Command] = {
     "train": Command("delayzero.training.cli:main", "train an agent, or resume a run"),
     "evaluate": Command("delayzero.evaluation.cli:main", "play episodes with a trained agent"),
+    "watch": Command("delayzero.watching.cli:main", "record an agent at work, as video and page"),
     "curves": Command("delayzero.runs.curves:main", "plot the learning curves of runs"),
     "compare": Command(
         "delayzero.evaluation.compare.cli:main", "train several agents under delay and compare them"

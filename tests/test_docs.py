@@ -16,6 +16,7 @@ from delayzero.evaluation.compare.run import check
 from delayzero.settings.keywords import configure
 from delayzero.training import loop
 from delayzero.training.loop import Outcome
+from delayzero.watching import cli as watching_cli
 
 from .training.small import TINY
 
@@ -58,6 +59,16 @@ def test_training_and_what_is_done_with_its_runs(made):
     evaluated = [words[1] for _, words in commands("evaluate")]
     assert evaluated
     assert set(evaluated) <= set(made)
+
+
+def test_watching(made):
+    for _, words in commands("train"):
+        assert main(words) == 0
+    watched = [watching_cli.parser().parse_args(words[1:]) for _, words in commands("watch")]
+    assert any(options.beside for options in watched)
+    for options in watched:
+        runs = {options.run, options.beside} - {None}
+        assert {str(run) for run in runs} <= set(made)
 
 
 def test_comparing(monkeypatch, tmp_path):

@@ -52,11 +52,11 @@ def test_what_an_import_leaves_alone(module, unwanted):
     assert unwanted.isdisjoint(loaded)
 
 
-FIRST = {"train": ["cartpole"], "campaign": ["paper"]}
+FIRST = {"train": ["cartpole"], "campaign": ["paper"], "watch": ["run"]}
 WITHOUT_JAX = "import sys; sys.modules['jax'] = None\nfrom delayzero.cli import main; "
 
 
-@pytest.mark.parametrize("command", ["train", "evaluate", "compare", "campaign", "demo"])
+@pytest.mark.parametrize("command", ["train", "evaluate", "compare", "campaign", "demo", "watch"])
 def test_without_jax_a_command_says_what_to_type(command):
     code = WITHOUT_JAX + f"main(['{command}', *{FIRST.get(command, [])}])"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
@@ -101,7 +101,9 @@ def test_the_extra_named_in_an_error_installs_the_module():
     calls = set(required())
     assert {("matplotlib.figure", "cli"), ("ale_py", "atari")} <= calls
     for module, extra in calls:
-        assert module.partition(".")[0].replace("_", "-") in distributions(extra), (module, extra)
+        package = module.partition(".")[0]
+        name = {"PIL": "pillow"}.get(package, package.replace("_", "-"))
+        assert name in distributions(extra), (module, extra)
 
 
 def test_help_of_training_needs_the_extra_cli_alone():

@@ -25,6 +25,7 @@ from .training.small import (
     small,
 )
 from .training.test_checkpoint import flags
+from .watching.made import begun_run
 
 SPACE = 16 << 20
 """Bytes of the disk."""
@@ -220,5 +221,16 @@ def test_records_that_do_not_fit(disk, tmp_path, capfd):
     words = ["results", "table", str(records), "--out", str(page)]
     disk.fill()
     assert f"'{page}'" in refused(words, capfd)
+    disk.free()
+    assert main(words) == 0
+
+
+@pytest.mark.parametrize("kind", ["mp4", "gif", "html"])
+def test_a_video_that_does_not_fit(kind, disk, tmp_path, capfd):
+    run, out = begun_run(tmp_path / "run", agent="random"), disk.path / f"watch.{kind}"
+    words = ["watch", str(run), "--steps", "3", "--out", str(out)]
+    disk.fill()
+    assert f"'{out}'" in refused(words, capfd)
+    assert [path.name for path in disk.path.iterdir()] == ["ballast"]
     disk.free()
     assert main(words) == 0

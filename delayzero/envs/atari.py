@@ -48,7 +48,7 @@ class Atari(VectorWrapper[Any, Any, Any, Any, Any]):
             max_steps: The number of steps after which an episode is truncated.
         """
         self.rom = rom(game)
-        super().__init__(_ale(self.rom, num_envs, max_steps))
+        super().__init__(ale_vector(self.rom, num_envs, max_steps))
         self.metadata = {**self.env.metadata, "autoreset_mode": AutoresetMode.NEXT_STEP}
         self.single_observation_space = spaces.Box(0, 255, (SIZE, SIZE, 3), np.uint8)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
@@ -61,7 +61,7 @@ class Atari(VectorWrapper[Any, Any, Any, Any, Any]):
         """Begin new games, from one seed or one for each game, below 2**31."""
         chosen = (options or {}).get("reset_mask", np.ones(self.num_envs, bool))
         observations, info = self.env.reset(
-            seed=_ale_seed(seed, int(np.sum(chosen))), options=options
+            seed=ale_seed(seed, int(np.sum(chosen))), options=options
         )
         self._lives = info["lives"].copy()
         self._ended &= ~chosen
@@ -115,15 +115,17 @@ def title(name: str) -> str:
     return name.title().replace("_", "")
 
 
-def _ale(name: str, num_envs: int, max_steps: int) -> VectorEnv[Any, Any, Any]:
-    """Return ALE's vector environment of N games."""
+def ale_vector(
+    name: str, num_envs: int, max_steps: int, height: int = SIZE, width: int = SIZE
+) -> VectorEnv[Any, Any, Any]:
+    """Return ALE's vector environment of N games, with pictures ``[N, 1, height, width, 3]``."""
     env: VectorEnv[Any, Any, Any] = require("ale_py.vector_env", "atari").AtariVectorEnv(
         name,
         num_envs,
         max_num_frames_per_episode=FRAME_SKIP * max_steps,  # no-op frames do not count
         autoreset_mode=AutoresetMode.NEXT_STEP,
-        img_height=SIZE,
-        img_width=SIZE,
+        img_height=height,
+        img_width=width,
         grayscale=False,
         stack_num=1,
         frameskip=FRAME_SKIP,
@@ -139,7 +141,7 @@ def _ale(name: str, num_envs: int, max_steps: int) -> VectorEnv[Any, Any, Any]:
     return env
 
 
-def _ale_seed(seed: Any, count: int) -> Any:
+def ale_seed(seed: Any, count: int) -> Any:
     """Return a seed as ALE takes it: an int, or an array ``[count]``."""
     if seed is None:
         return None

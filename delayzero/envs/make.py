@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import os
 import sys
 import types
+import warnings
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -17,14 +19,16 @@ from gymnasium.wrappers import TimeLimit
 
 from delayzero.envs.atari import Atari
 from delayzero.envs.minatar import GAMES, MinAtar
+from delayzero.envs.rendering import RENDER_MODE, RenderedAtari
 from delayzero.words import meant
 
 ATARI_STEPS = {True: 3_000, False: 27_000}  # in training, otherwise: 12 000 and 108 000 frames
 MINATAR_STEPS = {True: 1_000, False: 5_000}
 
 
-MakeEnv = Callable[[], gym.Env[Any, Any]]
-"""A function that makes one environment."""
+MakeEnv = Callable[..., gym.Env[Any, Any]]
+"""A function that makes one environment; it is called without arguments, and with ``render_mode``
+if it has a parameter of that name and pictures are asked for."""
 _functions: dict[str, MakeEnv] = {}
 """Functions registered in this process, by their id."""
 
@@ -34,7 +38,12 @@ class UnsupportedEnvironment(gym.error.Error):
 
 
 def make_vector(
-    env_id: str, num_envs: int, *, training: bool, max_steps: int | None = None
+    env_id: str,
+    num_envs: int,
+    *,
+    training: bool,
+    max_steps: int | None = None,
+    render: bool = False,
 ) -> VectorEnv[Any, Any, Any]:
     """Make N environments that reset themselves in the step after an end (NEXT_STEP autoreset).
 
@@ -47,12 +56,14 @@ def make_vector(
         training: Whether to use the time limits of training: 3 000 steps for Atari, 1 000 for
             MinAtar. Otherwise they are 27 000 and 5 000. Other environments keep their limits.
         max_steps: The number of steps after which to truncate an episode, instead of these.
+        render: Whether ``render()`` is to return the environments' pictures, ``[H, W, 3]`` each.
 
     Returns:
         The vector environment; its rewards are raw, and a lost life does not end an episode.
 
     Raises:
         gymnasium.error.UnregisteredEnv: The environment is unknown.
+        UnsupportedEnvironment: It has no pictures to render.
         delayzero.extras.MissingExtraError: ale_py or minatar is not installed.
 
     Example:
@@ -68,13 +79,19 @@ def make_vector(
         raise gym.error.Error(f"max_steps should be at least 1, not {max_steps}")
     kind, _, game = env_id.partition(":")
     if kind.lower() == "atari":
-        return Atari(game, num_envs, max_steps=max_steps or ATARI_STEPS[training])
+        make_atari = RenderedAtari if render else Atari
+        return make_atari(game, num_envs, max_steps=max_steps or ATARI_STEPS[training])
+    mode = RENDER_MODE if render else None
     if kind.lower() == "minatar":
-        return _minatar(game, num_envs, max_steps or MINATAR_STEPS[training])
+        return _minatar(game, num_envs, max_steps or MINATAR_STEPS[training], mode)
     make = _functions.get(env_id) or _function_in_module(env_id)
     if make is not None:
-        return _from_function(env_id, make, num_envs, max_steps)
-    return _registered(env_id, num_envs, max_steps)
+        env = _from_function(env_id, make, num_envs, max_steps, mode)
+    else:
+        env = _registered(env_id, num_envs, max_steps, mode)
+    if render:
+        _check_renders(env, env_id)
+    return env
 
 
 def id_of_function(make: MakeEnv) -> str:
@@ -138,7 +155,9 @@ def check_supported(env: VectorEnv[Any, Any, Any]) -> None:
         )
 
 
-def _minatar(game: str, num_envs: int, max_steps: int) -> VectorEnv[Any, Any, Any]:
+def _minatar(
+    game: str, num_envs: int, max_steps: int, render_mode: str | None
+) -> VectorEnv[Any, Any, Any]:
     names = {name.replace("_", ""): name for name in GAMES}
     key = game.lower().replace("_", "")
     if key not in names:
@@ -146,12 +165,12 @@ def _minatar(game: str, num_envs: int, max_steps: int) -> VectorEnv[Any, Any, An
         choices = f"choose from {', '.join(GAMES)}"
         hint = f"did you mean 'minatar:{names[near]}'?" if near else choices
         raise gym.error.UnregisteredEnv(f"unknown MinAtar game '{game}'; {hint}")
-    make = partial(_limited_minatar, names[key], max_steps)
+    make = partial(_limited_minatar, names[key], max_steps, render_mode)
     return SyncVectorEnv([make] * num_envs, autoreset_mode=AutoresetMode.NEXT_STEP)
 
 
-def _limited_minatar(game: str, max_steps: int) -> gym.Env[Any, Any]:
-    return TimeLimit(MinAtar(game), max_steps)
+def _limited_minatar(game: str, max_steps: int, render_mode: str | None) -> gym.Env[Any, Any]:
+    return TimeLimit(MinAtar(game, render_mode=render_mode), max_steps)
 
 
 def _function_in_module(env_id: str) -> MakeEnv | None:
@@ -187,10 +206,14 @@ def _imported(name: str, env_id: str) -> types.ModuleType:
 
 
 def _from_function(
-    env_id: str, make: MakeEnv, num_envs: int, max_steps: int | None
+    env_id: str, make: MakeEnv, num_envs: int, max_steps: int | None, render_mode: str | None
 ) -> VectorEnv[Any, Any, Any]:
+    asked: dict[str, Any] = {}
+    if render_mode is not None and "render_mode" in inspect.signature(make).parameters:
+        asked = {"render_mode": render_mode}
+
     def make_one() -> gym.Env[Any, Any]:
-        env = make()
+        env = make(**asked)
         if not isinstance(env, gym.Env):
             raise UnsupportedEnvironment(
                 f"{env_id} returned {type(env).__name__}; it should return a gymnasium.Env"
@@ -200,18 +223,45 @@ def _from_function(
     return SyncVectorEnv([make_one] * num_envs, autoreset_mode=AutoresetMode.NEXT_STEP)
 
 
-def _registered(env_id: str, num_envs: int, max_steps: int | None) -> VectorEnv[Any, Any, Any]:
-    limit: dict[str, Any] = {} if max_steps is None else {"max_episode_steps": max_steps}
+def _registered(
+    env_id: str, num_envs: int, max_steps: int | None, render_mode: str | None
+) -> VectorEnv[Any, Any, Any]:
+    name = env_id.rpartition(":")[2]  # its module is already imported
+    asked: dict[str, Any] = {} if max_steps is None else {"max_episode_steps": max_steps}
+    if render_mode is not None:
+        asked["render_mode"] = render_mode
     try:
-        return gym.make_vec(
-            env_id.rpartition(":")[2],  # its module is already imported
-            num_envs,
-            vectorization_mode="sync",
-            vector_kwargs={"autoreset_mode": AutoresetMode.NEXT_STEP},
-            **limit,
-        )
+        with warnings.catch_warnings():
+            if render_mode is not None:  # that it has no such mode is told in an error
+                warnings.filterwarnings("ignore", ".*render_mode")
+            return gym.make_vec(
+                name,
+                num_envs,
+                vectorization_mode="sync",
+                vector_kwargs={"autoreset_mode": AutoresetMode.NEXT_STEP},
+                **asked,
+            )
     except gym.error.UnregisteredEnv:
         raise _unknown(env_id) from None
+    except TypeError as error:
+        if render_mode is None or "render_mode" not in str(error):
+            raise
+        raise _not_rendered(env_id) from None
+
+
+def _check_renders(env: VectorEnv[Any, Any, Any], env_id: str) -> None:
+    """Check that each environment was made with pictures."""
+    modes = [getattr(one, "render_mode", None) for one in getattr(env.unwrapped, "envs", ())]
+    if not modes or any(mode != RENDER_MODE for mode in modes):
+        raise _not_rendered(env_id)
+
+
+def _not_rendered(env_id: str) -> UnsupportedEnvironment:
+    return UnsupportedEnvironment(
+        f"'{env_id}' has no pictures: an environment that can be watched takes "
+        f"render_mode='{RENDER_MODE}', has that as its attribute, and returns [height, width, 3] "
+        "of uint8 from render()"
+    )
 
 
 def _unknown(env_id: str) -> gym.error.UnregisteredEnv:

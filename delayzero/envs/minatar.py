@@ -16,6 +16,14 @@ from numpy.typing import NDArray
 from delayzero.extras import require
 
 GAMES = ("asterix", "breakout", "freeway", "seaquest", "space_invaders")
+CELL = 16
+"""Pixels of a cell of the rendered grid, a dark line among them."""
+GROUND, LINE = (24, 28, 38), (36, 41, 54)
+COLOURS = (
+    *((86, 180, 233), (255, 196, 61), (130, 138, 155), (213, 94, 60), (0, 178, 128)),
+    *((204, 121, 187), (240, 228, 66), (122, 205, 255), (255, 255, 255), (255, 150, 90)),
+)
+"""Of the channels, the player's first; those that colour-blind people tell apart come first."""
 
 
 class MinAtar(gym.Env[NDArray[np.float32], np.int64]):
@@ -80,12 +88,19 @@ class MinAtar(gym.Env[NDArray[np.float32], np.int64]):
         return self._observation(), float(reward), bool(terminated), False, {}
 
     def render(self) -> NDArray[np.uint8]:
-        """Return an image of the channels in colours, ``[160, 160, 3]``."""
+        """Return an image of the channels in colours, ``[160, 160, 3]``; the player is on top."""
         state = self._game.state()
-        shades = np.linspace(0, 1, state.shape[-1] + 1)[1:]
-        palette = np.stack([shades, 1 - shades, np.abs(0.5 - shades) * 2], axis=-1)
-        image = (state[..., None] * palette).max(axis=2)
-        return np.kron(255 * image, np.ones((16, 16, 1))).astype(np.uint8)
+        cells = np.full((*state.shape[:2], 3), GROUND, np.uint8)
+        for channel in reversed(range(state.shape[-1])):
+            cells[state[..., channel] > 0] = COLOURS[channel]
+        image: NDArray[np.uint8] = cells.repeat(CELL, axis=0).repeat(CELL, axis=1)
+        image[CELL - 1 :: CELL], image[:, CELL - 1 :: CELL] = LINE, LINE
+        return image
+
+    @property
+    def letters(self) -> list[str]:
+        """The game's letter for each action: n, l, u, r, d or f."""
+        return [self._game.env.action_map[action] for action in self._actions]
 
     def _observation(self) -> NDArray[np.float32]:
         observation: NDArray[np.float32] = self._game.state().astype(np.float32)

@@ -52,7 +52,12 @@ def make_training_env(config: TrainConfig) -> VectorEnv[Any, Any, Any]:
 
 
 def make_env(
-    config: TrainConfig, count: int, *, training: bool, max_steps: int | None
+    config: TrainConfig,
+    count: int,
+    *,
+    training: bool,
+    max_steps: int | None,
+    render: bool = False,
 ) -> VectorEnv[Any, Any, Any]:
     """Make environments that a run's agent can play: some agents need those that foresee.
 
@@ -61,9 +66,10 @@ def make_env(
         count: N.
         training: See :func:`~delayzero.envs.make.make_vector`.
         max_steps: Steps after which an episode is truncated; by default those of training.
+        render: Whether ``render()`` is to return pictures.
     """
     max_steps = config.max_steps if max_steps is None else max_steps
-    env = make_vector(config.env, count, training=training, max_steps=max_steps)
+    env = make_vector(config.env, count, training=training, max_steps=max_steps, render=render)
     if isinstance(env, Atari) and isinstance(config, DelayedQConfig):
         return ForeseeingAtari(env)
     return env
