@@ -85,6 +85,13 @@ def progress(
         yield advance
 
 
+def duration(seconds: float) -> str:
+    """A time in the unit that suits it, such as ``4 min``."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
 def _rich() -> dict[str, ModuleType] | None:
     """The modules of rich that draw a bar, by name; None where rich is not installed."""
     try:

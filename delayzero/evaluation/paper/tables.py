@@ -9,6 +9,7 @@ where known, the scores of EfficientZero and EfficientZero V2 without delay.
 from __future__ import annotations
 
 import csv
+import re
 from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
@@ -47,6 +48,17 @@ def paper_score(game: str, delay: str, agent: str) -> PaperScore | None:
 def reference(game: str) -> Reference | None:
     """The reference scores of a game; None for games that the paper does not play."""
     return _references().get(game)
+
+
+def paper_game(name: str) -> str | None:
+    """The paper's spelling of a game, ``"MsPacman"`` for ``"ms_pacman"``; None if unknown."""
+    spellings = {game.lower(): game for game in _references()}
+    return spellings.get(re.sub(r"[_\- ]", "", name.lower()))
+
+
+def games() -> list[str]:
+    """The fifteen games of the paper, in alphabetical order."""
+    return sorted(_references())
 
 
 def _rows(name: str) -> list[dict[str, str]]:
