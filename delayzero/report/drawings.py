@@ -48,7 +48,7 @@ def learning_chart(cell: tuple[str, str], groups: Sequence[Group], most: int) ->
             views.append(View(name, _over_seeds(there), "score", marks))
     if not views:
         return None
-    ends = [f"{g.label} {shown(s.mean)}" for g in groups if (s := final_score(g, resamples=1))]
+    ends = [f"{g.label} {shown(s.mean)}" for g in groups if (s := final_score(g))]
     text = f"Score by interactions in {game} under {law}. "
     text += f"Final scores: {', '.join(ends)}." if ends else "No run has finished."
     return Chart(f"{game} · {law}", text, views, "interactions")

@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -134,7 +135,12 @@ def best_groups(groups: Sequence[Group]) -> dict[tuple[str, str, str], Group]:
 
 def comparable(config: Mapping[str, Any]) -> dict[str, Any]:
     """The settings that distinguish groups, on one level; those of older versions as today's."""
-    values: Mapping[str, Any] = config
+    return dict(_comparable(json.dumps(config, default=str)))
+
+
+@lru_cache(maxsize=4096)
+def _comparable(stored: str) -> Mapping[str, Any]:
+    config = values = json.loads(stored)
     try:
         if config and not code_named(config, with_env=False):  # reading them would run it
             values = asdict(from_json(config))
@@ -155,14 +161,18 @@ def longest(law: str) -> int | None:
     return int(rest) if kind in ("walk", "constant") and rest.isdecimal() else None
 
 
-def final_score(group: Group, *, resamples: int = 2000) -> Score | None:
+def final_score(group: Group) -> Score | None:
     """The final score of a group; None if no run of it has finished."""
-    by_seed = group.scores
-    return score_of(by_seed, resamples=resamples) if by_seed else None
+    return score_of(group.scores) if group.scores else None
 
 
-def score_of(by_seed: Sequence[Sequence[float]], *, resamples: int = 2000) -> Score:
+def score_of(by_seed: Sequence[Sequence[float]]) -> Score:
     """The score from the scores of each seed's episodes."""
+    return _score(tuple(tuple(scores) for scores in by_seed))
+
+
+@lru_cache(maxsize=4096)  # a bootstrap takes a tenth of a second, and a served page asks again
+def _score(by_seed: tuple[tuple[float, ...], ...]) -> Score:
     means = [float(np.mean(scores)) for scores in by_seed]
     together = np.concatenate([np.asarray(scores, np.float64) for scores in by_seed])
     several = len(means) > 1
@@ -172,7 +182,7 @@ def score_of(by_seed: Sequence[Sequence[float]], *, resamples: int = 2000) -> Sc
         spread=float(np.std(values, ddof=1)) if len(values) > 1 else None,
         seeds=len(means),
         iqm=iqm(together),
-        interval=bootstrap_interval(by_seed, resamples=resamples) if several else None,
+        interval=bootstrap_interval(by_seed) if several else None,
     )
 
 

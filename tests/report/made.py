@@ -40,7 +40,7 @@ def make_run(
     written = []
     for i, interactions in enumerate(made):
         line = {"interactions": interactions, "updates": interactions // 2, "seconds": 2.0 * i}
-        line["health/dead_units"] = 0.95 if warned else 0.1
+        line["health/dead_units"] = 0.95 if warned else 0.1 + 0.1 * seed
         line["policy/target_entropy"] = 0.5
         line["selfplay/score"] = level * (i + 1) / lines + rng.normal()
         if warned:
@@ -59,7 +59,7 @@ def make_run(
             "versions": start["versions"],
             "prediction": {
                 "horizon": [1.0, 2.0, 3.0],
-                "policy_agreement": [0.9, 0.8, None],
+                "policy_agreement": [0.9 if agent == "dez" else 0.7, 0.8, None],
                 "stale_policy_agreement": [0.6, 0.4, 0.3],
             },
         }
