@@ -7,16 +7,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from delayzero.evaluation.over_seeds import Score
 from delayzero.evaluation.paper.tables import (
     ALGORITHMS,
     KINDS,
     PaperScore,
     games,
+    longest,
     paper_score,
     reference,
 )
 from delayzero.evaluation.statistics import iqm
-from delayzero.report.groups import Group, Score, best_groups, final_score, longest
+from delayzero.report.groups import Group, best_groups, final_score
 
 DELAYS = (5, 15, 25)
 """The largest delays M of the paper's tables."""

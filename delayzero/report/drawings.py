@@ -8,23 +8,21 @@ from dataclasses import replace
 
 import numpy as np
 
-from delayzero.evaluation.paper.tables import KINDS, paper_score, reference
-from delayzero.report.against_paper import AGENTS, DELAYS, Cell
-from delayzero.report.charts import Chart, Numbers, Series, Style, View, colour_of, grouped_bars
-from delayzero.report.groups import (
+from delayzero.evaluation.over_seeds import (
     Band,
-    Group,
+    Points,
     Score,
     band,
     band_of,
-    best_groups,
-    final_score,
-    longest,
     numbers,
     score_of,
     shown,
 )
-from delayzero.report.runs import ENTROPY, HEALTH, Points, Run
+from delayzero.evaluation.paper.tables import KINDS, longest, paper_score, reference
+from delayzero.report.against_paper import AGENTS, DELAYS, Cell
+from delayzero.report.charts import Chart, Numbers, Series, Style, View, colour_of, grouped_bars
+from delayzero.report.groups import Group, best_groups, final_score
+from delayzero.report.runs import ENTROPY, HEALTH, Run
 from delayzero.training.alarms import SYMPTOMS
 
 MEASURES = {

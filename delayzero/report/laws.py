@@ -10,8 +10,9 @@ from delayzero.delays.channel import resolve_law
 from delayzero.delays.law import DelayError
 from delayzero.delays.pictures import steady_history
 from delayzero.delays.statistics import Characteristics, characterise
+from delayzero.evaluation.over_seeds import numbers
 from delayzero.report.charts import Chart, Series, View
-from delayzero.report.groups import law_order, numbers
+from delayzero.report.groups import law_order
 from delayzero.report.runs import Run
 
 STEPS = 400

@@ -8,9 +8,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
+from delayzero.evaluation.over_seeds import shown
 from delayzero.progress import duration
 from delayzero.report.gather import Gathered
-from delayzero.report.groups import comparable, differing, shown
+from delayzero.report.groups import comparable, differing
 from delayzero.report.markup import Html, details, joined, table, tag
 from delayzero.report.runs import Run
 from delayzero.report.sections import Section, section

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from delayzero.arguments import UsageError
+from delayzero.evaluation.over_seeds import Points
 from delayzero.evaluation.paper.tables import paper_game
 from delayzero.evaluation.stored import POINTS, SCORES, prediction
 from delayzero.files import read_json, read_lines
@@ -31,8 +32,6 @@ from delayzero.forms import (
 from delayzero.runs.paths import RunPaths
 from delayzero.settings.stored import code_named, from_json
 
-Points = list[tuple[float, float]]
-"""Pairs of interactions and a value."""
 SCORE = "evaluation/score"
 HEALTH = "health/"
 ENTROPY = "policy/target_entropy"
@@ -313,7 +312,7 @@ def run_of_comparison(
     )
 
 
-def points(lines: Sequence[Mapping[str, Any]], key: str) -> Points:
+def points(lines: Sequence[Mapping[str, Any]], key: str) -> list[tuple[float, float]]:
     """Pairs of interactions and a metric; of lines with equal interactions, the last."""
     found = {line["interactions"]: line[key] for line in lines if is_number(line.get(key))}
     return sorted(found.items())

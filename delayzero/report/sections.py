@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from delayzero.evaluation.over_seeds import shown
 from delayzero.evaluation.paper.tables import KINDS
 from delayzero.report.against_paper import AGENTS, Cell, normalised, our_cells, paper_table
 from delayzero.report.charts import Chart
@@ -20,7 +21,7 @@ from delayzero.report.drawings import (
     other_laws_chart,
 )
 from delayzero.report.gather import Gathered
-from delayzero.report.groups import Group, cells, final_score, shown
+from delayzero.report.groups import Group, cells, final_score
 from delayzero.report.laws import drawn_laws
 from delayzero.report.markup import Html, details, joined, table, tag
 

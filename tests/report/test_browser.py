@@ -6,8 +6,9 @@ import time
 import pytest
 
 from delayzero.cli import main
-from delayzero.report import groups
-from tests.report.made import make_run
+from delayzero.evaluation import over_seeds
+
+from .made import make_run
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 PHONE = {"width": 360, "height": 740}
@@ -218,7 +219,7 @@ def test_pages_that_have_nothing_to_show(opened, tmp_path):
 
 def test_300_runs_open_quickly(browser, tmp_path, monkeypatch):
     # Writing the page is not what is timed.
-    monkeypatch.setattr(groups, "bootstrap_interval", lambda by_seed: (0.0, 200.0))
+    monkeypatch.setattr(over_seeds, "bootstrap_interval", lambda by_seed: (0.0, 200.0))
     games = ("Alien", "Amidar", "Asterix", "Boxing", "Hero")
     for game in games:
         for delay in ("walk:5", "walk:15", "constant:5"):

@@ -6,7 +6,8 @@ import pytest
 from delayzero.arguments import UsageError
 from delayzero.campaigns.record import write_record
 from delayzero.report.gather import gather
-from tests.report.made import WARNING, make_run
+
+from .made import WARNING, make_run
 
 RESULTS = Path(__file__).parents[2] / "results"
 

@@ -1,11 +1,13 @@
 import numpy as np
 import pytest
 
+from delayzero.evaluation.over_seeds import band
 from delayzero.evaluation.statistics import mean_intervals
 from delayzero.report.against_paper import human_share, normalised, our_cells
 from delayzero.report.gather import gather
-from delayzero.report.groups import band, final_score, group_runs, law_order
-from tests.report.made import make_run
+from delayzero.report.groups import final_score, group_runs, law_order
+
+from .made import make_run
 
 
 def groups_of(tmp_path):

@@ -7,7 +7,8 @@ import pytest
 from delayzero.cli import main
 from delayzero.report import page as page_module
 from delayzero.report.markup import Html, script_data, tag
-from tests.report.made import make_run
+
+from .made import make_run
 
 HOSTILE = "<script>alert(1)</script>\"'&"
 

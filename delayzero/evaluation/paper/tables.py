@@ -56,6 +56,12 @@ def paper_game(name: str) -> str | None:
     return spellings.get(re.sub(r"[_\- ]", "", name.lower()))
 
 
+def longest(law: str) -> int | None:
+    """The longest delay of ``walk:M`` or ``constant:M``; None for other laws."""
+    kind, _, rest = law.partition(":")
+    return int(rest) if kind in ("walk", "constant") and rest.isdecimal() else None
+
+
 def games() -> list[str]:
     """The fifteen games of the paper, in alphabetical order."""
     return sorted(_references())
