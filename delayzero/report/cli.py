@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import shlex
+from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
-from delayzero.arguments import Parser, UsageError
+from delayzero.arguments import Parser, UsageError, whole
 from delayzero.files import write_whole
 from delayzero.progress import say
-from delayzero.report.gather import gather
-from delayzero.report.listings import relative_to
+from delayzero.report.gather import Gathered, gather
+from delayzero.report.listings import Link, relative_to
 from delayzero.report.page import report_page
+from delayzero.report.serve import LOOPBACK, Site, new_token, serve
 
 ABOUT = """Write one HTML page about runs, comparisons, campaigns and records: learning curves, the
 paper's tables with ours beside them, scores by delay, foresight, delays, health, settings and
@@ -25,6 +27,10 @@ def main(arguments: Sequence[str]) -> int:
     title = options.title or ", ".join(path.resolve().name for path in paths[:3])
     title += " ..." * (len(paths) > 3 and not options.title)
     command = shlex.join(["delayzero", "report", *arguments])
+    if options.serve:
+        return _serve(options, title, command)
+    if options.port is not None or options.host is not None:
+        raise UsageError("--port and --host are for --serve; type: delayzero report --help")
     gathered = gather(paths)
     for problem in gathered.problems:
         say(f"warning: {problem}")
@@ -35,6 +41,28 @@ def main(arguments: Sequence[str]) -> int:
     out.parent.mkdir(parents=True, exist_ok=True)
     write_whole(out, page)
     print(out)
+    return 0
+
+
+def _serve(options: Namespace, title: str, command: str) -> int:
+    """Serve the page until Ctrl-C."""
+    gather(options.paths)  # says what is wrong before anything is served
+
+    def make(link: Link) -> str:
+        try:
+            gathered = gather(options.paths)
+        except (UsageError, OSError) as error:  # a folder was moved away
+            gathered = Gathered(problems=[str(error)])
+        return report_page(gathered, title, command, link, live=True)
+
+    def ready(address: str) -> None:
+        print(f"{address} (Ctrl-C ends it)", flush=True)
+        if token:
+            say("warning: whoever has this address can read the report")
+
+    host = options.host or LOOPBACK
+    token = new_token(host)
+    serve(Site(options.paths, make, token), host, options.port or 0, ready)
     return 0
 
 
@@ -50,6 +78,21 @@ def _parser() -> Parser:
     )
     parser.add_argument(
         "--out", type=Path, default=Path("report.html"), help="the page (default: report.html)"
+    )
+    parser.add_argument(
+        "--serve",
+        action="store_true",
+        help="instead of writing a file, serve the page on this machine; it loads itself again as "
+        "metrics arrive",
+    )
+    parser.add_argument(
+        "--port", type=whole(0, 65535), metavar="N", help="of --serve (default: any that is free)"
+    )
+    parser.add_argument(
+        "--host",
+        metavar="ADDRESS",
+        help="of --serve: the address to listen at, such as 0.0.0.0 for every network; others than "
+        "this machine's own need the token in the printed address (default: 127.0.0.1)",
     )
     parser.add_argument("--title", help="title of the page (default: the names of the paths)")
     return parser

@@ -1,5 +1,6 @@
 """The page in a real browser, from disk and without a network."""
 
+import json
 import shutil
 import time
 
@@ -9,6 +10,7 @@ from delayzero.cli import main
 from delayzero.evaluation import over_seeds
 
 from .made import make_run
+from .test_serve import served
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 PHONE = {"width": 360, "height": 740}
@@ -245,3 +247,19 @@ def test_300_runs_open_quickly(browser, tmp_path, monkeypatch):
         if seconds[-1] < SECONDS:
             break
     assert min(seconds) < SECONDS
+
+
+def test_a_served_page_loads_itself_again_and_keeps_its_switches(browser, tmp_path):
+    folder = make_run(tmp_path / "run", finished=False)
+    with served(tmp_path) as port:
+        page = browser.new_page()
+        page.goto(f"http://127.0.0.1:{port}/")
+        figure(page, "learning")
+        page.locator("#learning").get_by_label("logarithmic").check()
+        page.locator("details").first.locator("summary").click()
+        with (folder / "metrics.jsonl").open("a") as file:
+            file.write(json.dumps({"interactions": 11_111, "updates": 5000}) + "\n")
+        page.get_by_text("11 111").first.wait_for()
+        assert page.locator("#learning").get_by_label("logarithmic").is_checked()
+        assert page.locator("details").first.evaluate("one => one.open")
+        page.close()

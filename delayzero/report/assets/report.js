@@ -6,6 +6,7 @@
   root.classList.add("js");
   const data = JSON.parse(document.getElementById("data").textContent);
   const HEIGHT = 230;
+  const SECONDS = 3; // between questions for news
   const WHOLE = [...Array(12).keys()].flatMap((k) => [1, 2, 5].map((n) => n * 10 ** k)); // distances of ticks
   const drawn = new Map(); // by figure
   const hiddenRuns = new Set();
@@ -161,7 +162,7 @@
     const view = chart.views.find((v) => v.name === chosen.view) || chart.views[0];
     const before = drawn.get(figure);
     before?.plot.destroy();
-    const off = before?.off || new Set();
+    const off = before?.off || new Set(saved.off[keyOf(figure)]);
     const holder = figure.querySelector(".plot");
     const { rows, series, bands, whiskers } = columns(view, chosen.log);
     const ranges = range(view, chart, whiskers, chosen.log);
@@ -314,24 +315,26 @@
 
   // Switches keep their state while a served page loads itself again.
   const STORE = `delayzero-report ${location.pathname}`;
+  const saved = (data.live && JSON.parse(sessionStorage.getItem(STORE) || "null")) || { boxes: {}, off: {}, open: [] };
   const boxes = () => [...document.querySelectorAll("main .controls input, main .controls select, input[data-run]")];
-  const nameOf = (box) => `${box.name || box.id}|${box.dataset.run || box.value}`;
+  const nameOf = (box) => box.id || `${box.name}|${box.dataset.run || box.value}`;
+  const keyOf = (figure) => `${figure.closest("section").id} ${figure.querySelector("figcaption").textContent}`;
+  const openable = () => [...document.querySelectorAll("main details")];
   function remember() {
     if (!data.live) return;
-    const state = { boxes: {}, off: {} };
-    for (const box of boxes()) state.boxes[box.id || nameOf(box)] = box.tagName === "SELECT" ? box.value : box.checked;
-    for (const [figure, { off }] of drawn) state.off[figure.dataset.chart] = [...off];
-    sessionStorage.setItem(STORE, JSON.stringify(state));
+    for (const box of boxes()) saved.boxes[nameOf(box)] = box.tagName === "SELECT" ? box.value : box.checked;
+    for (const [figure, { off }] of drawn) saved.off[keyOf(figure)] = [...off];
+    saved.open = openable().filter((one) => one.open).map((one) => one.firstChild.textContent);
+    sessionStorage.setItem(STORE, JSON.stringify(saved));
   }
   function recall() {
-    const state = data.live && JSON.parse(sessionStorage.getItem(STORE) || "null");
-    if (!state) return;
     for (const box of boxes()) {
-      const value = state.boxes[box.id || nameOf(box)];
+      const value = saved.boxes[nameOf(box)];
       if (value === undefined) continue;
       if (box.tagName === "SELECT") box.value = value; else box.checked = value;
       if (box.dataset.run && !value) hiddenRuns.add(box.dataset.run);
     }
+    for (const one of openable()) one.open = saved.open.includes(one.firstChild.textContent);
   }
 
   function block(select) {
@@ -365,13 +368,14 @@
       try {
         const answer = await fetch("version", { cache: "no-store" });
         const version = await answer.text();
-        if (known !== null && answer.ok && version !== known) { remember(); location.reload(); return; }
-        known = answer.ok ? version : known;
+        const news = known !== null && answer.ok && version !== known;
+        if (news && !document.hidden) { remember(); location.reload(); return; }
+        known = known ?? (answer.ok ? version : null);
         document.title = document.title.replace(/^\(no answer\) /, "");
       } catch {
         if (!document.title.startsWith("(no answer)")) document.title = `(no answer) ${document.title}`;
       }
-      setTimeout(ask, 2000);
+      setTimeout(ask, SECONDS * 1000);
     };
     ask();
   }
