@@ -51,12 +51,12 @@ def make_folder(path: Path) -> None:
     fsync_folder(path.parent)
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Write a file atomically: readers see the old or the new text, even after a crash."""
+def write_whole(path: Path, content: str | bytes) -> None:
+    """Write a file atomically: readers see the old or the new content, even after a crash."""
     unfinished = path.with_name(f".{path.name}.unfinished")
     try:
-        with named(path), unfinished.open("w") as file:
-            file.write(text)
+        with named(path), unfinished.open("wb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
             file.flush()
             os.fsync(file.fileno())
     except OSError:

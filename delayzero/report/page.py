@@ -64,7 +64,8 @@ def _page(gathered: Gathered, title: str, command: str, link: Link, live: bool, 
     parts = _sections(gathered, canvas, link, points)
     links = [tag("a", part.title, href=f"#{part.name}") for part in parts]
     finished = sum(run.finished for run in gathered.runs)
-    count = f"{len(gathered.runs)} runs, {finished} finished" if gathered.runs else EMPTY
+    runs = "1 run" if len(gathered.runs) == 1 else f"{len(gathered.runs)} runs"
+    count = f"{runs}, {finished} finished" if gathered.runs else EMPTY
     body = joined(
         (
             tag("a", "Skip to the results", href="#main", class_="skip"),

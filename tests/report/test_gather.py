@@ -85,6 +85,17 @@ def test_a_campaign_says_how_it_stands(tmp_path):
     assert [run.name for run in gathered.runs] == ["a"]
 
 
+def test_a_campaign_with_a_damaged_result(tmp_path):
+    folder = make_run(tmp_path / "a")
+    result = json.loads((folder / "result.json").read_text())
+    (folder / "result.json").write_text(json.dumps({**result, "train_seconds": [1]}))
+    entry = {"state": "done", "attempts": 1, "reason": "", "env": "CartPole-v1", "agent": "dez"}
+    entry |= {"delay": "walk:5", "interactions": 100, "updates": 0}
+    record = {"plan": "mine", "command": "", "jobs": 1, "ended": True, "runs": {"a": entry}}
+    write_record(tmp_path, record)
+    assert "train_seconds is [1]" in gather([tmp_path]).problems[0]
+
+
 def test_paths_that_hold_nothing(tmp_path):
     with pytest.raises(UsageError, match="does not exist"):
         gather([tmp_path / "nowhere"])

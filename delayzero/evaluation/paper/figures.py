@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,7 @@ from delayzero.evaluation.panels import COLOURS, dress
 from delayzero.evaluation.paper.records import settings_of
 from delayzero.evaluation.paper.tables import ALGORITHMS, games, longest, paper_score, reference
 from delayzero.extras import require
-from delayzero.files import named
+from delayzero.files import write_whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -72,13 +73,9 @@ def save_figures(records: Sequence[dict[str, Any]], folder: Path) -> list[Path]:
         for ending in FORMATS:
             path = folder / f"{name}.{ending}"
             date: dict[str, Any] = {"CreationDate": None} if ending == "pdf" else {}
-            unfinished = path.with_name(f".{path.name}")
-            try:
-                with named(path):
-                    figure.savefig(unfinished, format=ending, bbox_inches="tight", metadata=date)
-                unfinished.replace(path)
-            finally:
-                unfinished.unlink(missing_ok=True)
+            drawn = BytesIO()
+            figure.savefig(drawn, format=ending, bbox_inches="tight", metadata=date)
+            write_whole(path, drawn.getvalue())
             written.append(path)
     return written
 

@@ -130,7 +130,7 @@
         const low = u.data[0][0] ?? 0, high = u.data[0].at(-1) ?? 1;
         if (hasBars(view)) return chart.ticks.length ? [-0.6, chart.ticks.length - 0.4] : [low - 0.6, high + 0.6];
         if (chart.ticks.length) return [-0.3, chart.ticks.length - 0.7];
-        if (low === high) return [low - 1, high + 1];
+        if (low === high) return low > 0 ? [0, 1.5 * high] : [low - 1, high + 1];
         return [low > 0 && low < high / 2 ? 0 : low, high];
       },
       y: (u, low, high) => {
