@@ -165,7 +165,7 @@ def _standing(paths: RunPaths, run: Mapping[str, Any], alive: bool) -> Standing:
 def _share(line: Mapping[str, Any], run: Mapping[str, Any]) -> float:
     """The part of training that is done: in updates, without them in interactions."""
     unit = "updates" if run["updates"] else "interactions"
-    return min(1.0, (_number(line.get(unit)) or 0.0) / max(1, run[unit]))
+    return min(1.0, float((_number(line.get(unit)) or 0.0) / max(1, run[unit])))
 
 
 def _last_metrics(paths: RunPaths) -> dict[str, Any]:

@@ -22,7 +22,7 @@ commands. It needs no network and no server. See docs/report.md."""
 
 def main(arguments: Sequence[str]) -> int:
     """Run ``delayzero report``."""
-    options = _parser().parse_args(arguments)
+    options = report_parser().parse_args(arguments)
     paths: list[Path] = options.paths
     title = options.title or ", ".join(path.resolve().name for path in paths[:3])
     title += " ..." * (len(paths) > 3 and not options.title)
@@ -66,7 +66,8 @@ def _serve(options: Namespace, title: str, command: str) -> int:
     return 0
 
 
-def _parser() -> Parser:
+def report_parser() -> Parser:
+    """The parser of the command's arguments."""
     parser = Parser(prog="delayzero report", description=ABOUT)
     parser.add_argument(
         "paths",
