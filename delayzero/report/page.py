@@ -26,6 +26,8 @@ ALL_POINTS = 150_000
 CURVES_PER_RUN = 11
 STYLES = ("uPlot.min.css", "report.css")
 SCRIPTS = ("uPlot.iife.min.js", "report.js")
+LICENCE = "uPlot.LICENSE"
+"""Must come with every copy of uPlot, and so with every page."""
 EMPTY = "There is nothing to show: no run could be read."
 
 
@@ -108,7 +110,8 @@ def _sections(
 
 
 def _document(title: str, body: Html, live: bool) -> str:
-    styles, scripts = asset(STYLES), asset(SCRIPTS)
+    styles = asset(STYLES)
+    scripts = f"/*!\n{asset((LICENCE,))}\n*/\n{asset(SCRIPTS)}"
     policy = "; ".join(
         (
             "default-src 'none'",

@@ -250,7 +250,7 @@ def by_longest(groups: Sequence[Group], canvas: Canvas) -> Section | None:
         return None
     parts: list[Html] = [controls("delay")]
     if charts:
-        note = "Agents trained under each delay; bars: one standard deviation over seeds."
+        note = "Agents trained under each delay; bands: one standard deviation over seeds."
         parts += [tag("h3", "By the largest delay of training"), tag("p", note, class_="note")]
         parts += [canvas.figures(charts), _chart_table(charts, "Score by the largest delay")]
     if tested:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import mimetypes
+import re
 import secrets
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -154,7 +155,7 @@ def handler(site: Site, host: str) -> type[BaseHTTPRequestHandler]:
 
         def _own_name(self) -> bool:
             """Whether the browser means this machine (a page elsewhere may not ask through it)."""
-            name = (self.headers.get("Host") or "").rpartition(":")[0]
+            name = re.sub(r":\d+$", "", self.headers.get("Host") or "")
             return bool(site.token) or name in (*NAMES, host)
 
         def _typed_token(self, query: str) -> bool:
@@ -171,9 +172,7 @@ def handler(site: Site, host: str) -> type[BaseHTTPRequestHandler]:
 
         def _keep_token(self) -> None:
             self.send_response(HTTPStatus.SEE_OTHER)
-            self.send_header(
-                "Set-Cookie", f"{COOKIE}={site.token}; HttpOnly; SameSite=Strict; Path=/"
-            )
+            self.send_header("Set-Cookie", f"{COOKIE}={site.token}; HttpOnly; SameSite=Lax; Path=/")
             self.send_header("Location", "/")
             self.send_header("Content-Length", "0")
             self.end_headers()

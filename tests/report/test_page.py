@@ -115,6 +115,7 @@ def test_only_scripts_and_styles_of_the_page_itself_may_run(tmp_path):
     assert "default-src 'none'" in policy
     assert "unsafe" not in policy
     assert "connect-src 'none'" in policy
+    assert "Copyright (c) 2022 Leon Sorokin" in text  # the licence of uPlot asks for that
 
 
 def test_broken_runs_give_a_page_that_says_so(tmp_path, capsys):

@@ -140,7 +140,7 @@
         if (!all.length) return log ? [1, 10] : [0, 1];
         low = all.reduce((a, b) => Math.min(a, b)); high = all.reduce((a, b) => Math.max(a, b));
         if (log) return low === high ? [low / 2, high * 2] : [low / 1.3, high * 1.3];
-        const room = 0.06 * (high - Math.min(low, 0)) || 1;
+        const room = (view.marks.length ? 0.12 : 0.06) * (high - Math.min(low, 0)) || 1; // for texts above lines
         return [low >= 0 ? 0 : low - room, high + room];
       },
     };
