@@ -15,6 +15,7 @@ from delayzero.report.gather import Gathered
 from delayzero.report.groups import group_runs
 from delayzero.report.listings import Link
 from delayzero.report.markup import Html, joined, script_data, tag
+from delayzero.report.runs import GENERATOR
 from delayzero.report.sections import Section
 
 MOST_BYTES = 5_000_000
@@ -124,7 +125,7 @@ def _document(title: str, body: Html, live: bool) -> str:
         )
     )
     head = (
-        '<meta charset="utf-8">'
+        f'<meta charset="utf-8">{GENERATOR}'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         '<meta name="color-scheme" content="light dark">'

@@ -36,6 +36,8 @@ SCORE = "evaluation/score"
 HEALTH = "health/"
 ENTROPY = "policy/target_entropy"
 VIDEOS = ("*.mp4", "*.webm", "*.gif", "*.html")
+GENERATOR = '<meta name="generator" content="delayzero report">'
+"""Marks the pages that this package writes."""
 SKIPPED = ("checkpoints", "tensorboard", "logs", "compiled")
 REMEDY = "restore a copy"
 RESULT = {
@@ -387,7 +389,16 @@ def _videos(folder: Path) -> list[Path]:
         for path in folder.glob(depth)
         if path.relative_to(folder).parts[0] not in SKIPPED
     ]
-    return sorted(found)
+    return sorted(path for path in found if not _is_report(path))
+
+
+def _is_report(path: Path) -> bool:
+    """Whether a page is one of ours, and no video."""
+    try:
+        with path.open("rb") as file:
+            return path.suffix == ".html" and GENERATOR.encode() in file.read(1000)
+    except OSError:
+        return True
 
 
 def _number(value: Any) -> float:

@@ -176,6 +176,16 @@ def test_scores_under_other_laws(tmp_path):
     assert chart["views"][0]["series"][0]["y"] == [100, 50]
 
 
+def test_a_report_in_a_run_folder_is_not_its_video(tmp_path):
+    folder = make_run(tmp_path / "run")
+    (folder / "watch.html").write_text("<p>look")
+    for _ in range(2):
+        assert main(["report", str(folder), "--out", str(folder / "r.html")]) == 0
+    text = (folder / "r.html").read_text()
+    assert 'href="./watch.html"' in text
+    assert 'href="./r.html"' not in text
+
+
 def test_a_law_that_names_code_is_not_drawn(tmp_path):
     text = report(tmp_path, make_run(tmp_path / "run", delay="callback:os.abort,max=3"))
     assert "not drawn: it names Python code" in text
