@@ -22,7 +22,8 @@ from delayzero.evaluation.paper.tables import KINDS, longest, paper_score, refer
 from delayzero.report.against_paper import AGENTS, DELAYS, Cell
 from delayzero.report.charts import Chart, Numbers, Series, Style, View, colour_of, grouped_bars
 from delayzero.report.groups import Group, best_groups, final_score
-from delayzero.report.runs import ENTROPY, HEALTH, Run
+from delayzero.report.reading import ENTROPY, HEALTH
+from delayzero.report.runs import Run
 from delayzero.training.alarms import SYMPTOMS
 
 MEASURES = {

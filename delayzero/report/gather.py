@@ -15,7 +15,8 @@ from delayzero.campaigns.record import FILE as CAMPAIGN
 from delayzero.campaigns.record import Standing, read_record, runs_now, standings
 from delayzero.files import read_json
 from delayzero.forms import group, list_of, text, values_of, with_keys
-from delayzero.report.runs import REMEDY, Run, is_run, read_run, run_of_comparison, run_of_record
+from delayzero.report.reading import REMEDY, is_run, read_run, run_of_comparison, run_of_record
+from delayzero.report.runs import Run
 
 COMPARISON = "compare.json"
 COMPARED = with_keys(

@@ -15,7 +15,7 @@ from delayzero.report.gather import Gathered
 from delayzero.report.groups import group_runs
 from delayzero.report.listings import Link
 from delayzero.report.markup import Html, joined, script_data, tag
-from delayzero.report.runs import GENERATOR
+from delayzero.report.reading import GENERATOR
 from delayzero.report.sections import Section
 
 MOST_BYTES = 5_000_000
