@@ -1,5 +1,7 @@
 import json
 import re
+import subprocess
+import sys
 from html.parser import HTMLParser
 
 import pytest
@@ -189,3 +191,8 @@ def test_a_report_in_a_run_folder_is_not_its_video(tmp_path):
 def test_a_law_that_names_code_is_not_drawn(tmp_path):
     text = report(tmp_path, make_run(tmp_path / "run", delay="callback:os.abort,max=3"))
     assert "not drawn: it names Python code" in text
+
+
+def test_a_report_needs_no_jax():
+    code = "import sys, delayzero.report.cli; sys.exit('jax' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
