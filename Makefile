@@ -45,6 +45,7 @@ dist:
 	$(WHEEL)/python -m pip install --quiet dist/*.whl
 	cd build/wheel && bin/python -c 'import delayzero.delays; from delayzero.evaluation.paper import tables; assert tables.reference("Asterix")'
 	cd build/wheel && bin/delayzero --help
+	cd build/wheel && bin/delayzero report ../../results/atari --out report.html
 	cd build/wheel && bin/delayzero delays show walk:5
 
 $(INSTALLED): pyproject.toml

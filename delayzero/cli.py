@@ -46,6 +46,7 @@ COMMANDS: dict[str, Command] = {
     "results": Command(
         "delayzero.evaluation.paper.cli:main", "collect results and list them with the paper's"
     ),
+    "report": Command("delayzero.report.cli:main", "write or serve a page about runs and results"),
     "delays": Command(
         "delayzero.delays.cli:main", "inspect delay laws; measure the delays of a network"
     ),

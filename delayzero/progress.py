@@ -23,6 +23,8 @@ class Advance(Protocol):
 
 
 SECONDS_BETWEEN_LINES = 5.0
+SECONDS_LATER = 60.0
+"""Between lines, once the work has taken longer than this."""
 WIDEST_BAR = 40
 
 
@@ -50,18 +52,21 @@ def progress(
     what: str,
     total: int,
     *,
+    done: int = 0,
     to: TextIO | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[Advance]:
     """Show the progress of a piece of work.
 
-    On a terminal this is a bar of rich with the note on a line below it. Where ``to`` is not a
-    terminal, or rich is not installed, it is a line ``what: done/total (note)`` at most every
-    ``SECONDS_BETWEEN_LINES`` seconds and one at the end.
+    On a terminal this is a bar of rich with the time left, and the note on a line below it. Where
+    ``to`` is not a terminal, or rich is not installed, it is a line ``what: done/total, about 4 min
+    left (note)`` at most every ``SECONDS_BETWEEN_LINES`` seconds, later every ``SECONDS_LATER``,
+    and one at the end.
 
     Args:
         what: The name of the work, such as ``"demo"``.
         total: The number of units.
+        done: Units that were done before, as by a run that is resumed.
         to: The stream to write to; standard error by default.
         clock: Returns the time in seconds.
 
@@ -74,15 +79,22 @@ def progress(
     to = sys.stderr if to is None else to
     rich = _rich() if to.isatty() else None
     if rich is None:
-        yield _lines(what, total, to, clock)
+        yield _lines(what, total, done, to, clock)
         return
     with _bar(rich, rich["console"].Console(file=to)) as bar:
-        task = bar.add_task(what, total=total, note="")
+        task = bar.add_task(what, total=total, completed=done, note="")
 
         def advance(units: int, note: str = "") -> None:
             bar.update(task, advance=units, note=note)
 
         yield advance
+
+
+def duration(seconds: float) -> str:
+    """A time in the unit that suits it, such as ``4 min``."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 def _rich() -> dict[str, ModuleType] | None:
@@ -113,17 +125,23 @@ def _bar(rich: dict[str, ModuleType], console: Any) -> Any:
     )
 
 
-def _lines(what: str, total: int, to: TextIO, clock: Callable[[], float]) -> Advance:
-    """Print a line every ``SECONDS_BETWEEN_LINES`` seconds, and one when the work is done."""
-    done, last_line = 0, clock()
+def _lines(what: str, total: int, done: int, to: TextIO, clock: Callable[[], float]) -> Advance:
+    """Print a line every now and then, and one when the work is done."""
+    before, begun = done, clock()
+    last_line = begun
 
     def advance(units: int, note: str = "") -> None:
         nonlocal done, last_line
-        before, done = done, done + units
+        ends = done < total <= done + units
+        done += units
         now = clock()
-        if before < total <= done or now - last_line >= SECONDS_BETWEEN_LINES:
+        taken = now - begun
+        pause = SECONDS_LATER if taken > SECONDS_LATER else SECONDS_BETWEEN_LINES
+        if ends or now - last_line >= pause:
+            left = taken / (done - before) * (total - done) if before < done < total else 0.0
+            in_time = f", about {duration(left)} left" if left else ""
             in_brackets = f" ({note})" if note else ""
-            print(f"{what}: {done}/{total}{in_brackets}", file=to, flush=True)
+            print(f"{what}: {done}/{total}{in_time}{in_brackets}", file=to, flush=True)
             last_line = now
 
     return advance

@@ -59,7 +59,7 @@ def test_the_nearest_command_is_named(capsys):
     assert fails(capsys, "delays", "xyzzy").startswith("unknown command 'delays xyzzy'; choose")
     unknown = fails(capsys, "xyzzy")
     assert unknown.startswith("unknown command 'xyzzy'; choose from train, ")
-    assert unknown.endswith("compare, campaign, results, delays, theory, demo")
+    assert unknown.endswith("compare, campaign, results, report, delays, theory, demo")
     assert fails(capsys, "--verbose") == "unknown option '--verbose'; type: delayzero --help"
 
 

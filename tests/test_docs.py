@@ -13,6 +13,7 @@ from delayzero.campaigns import campaign
 from delayzero.cli import main
 from delayzero.evaluation.compare import cli as compare_cli
 from delayzero.evaluation.compare.run import check
+from delayzero.report.cli import report_parser
 from delayzero.settings.keywords import configure
 from delayzero.training import loop
 from delayzero.training.loop import Outcome
@@ -80,6 +81,13 @@ def test_comparing(monkeypatch, tmp_path):
     assert len(plans) >= 3
     for plan in plans:
         check(plan)
+
+
+def test_reports():
+    typed = [words for _, words in commands("report")]
+    assert len(typed) >= 5
+    for words in typed:
+        assert report_parser().parse_args(words[1:]).paths
 
 
 def test_campaigns(monkeypatch, tmp_path):

@@ -217,6 +217,15 @@ def test_records_that_do_not_fit(disk, tmp_path, capfd):
     assert f"'{records}" in refused(words, capfd)
     disk.free()
     assert main(words) == 0
+    for words, place in (
+        (["report", str(records), "--out", str(disk.path / "r.html")], disk.path / "r.html"),
+        (["results", "figures", str(records), "--out", str(disk.path / "f")], disk.path / "f"),
+    ):
+        disk.fill()
+        assert f"'{place}" in refused(words, capfd)
+        assert not list(disk.path.rglob(".*")), "what was not finished is deleted"
+        disk.free()
+        assert main(words) == 0
     page = disk.path / "results.md"
     words = ["results", "table", str(records), "--out", str(page)]
     disk.fill()

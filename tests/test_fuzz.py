@@ -265,12 +265,14 @@ def results(started, tmp_path, monkeypatch):  # noqa: F811
         "runs": [
             ["results", "add", *runs, "--folder", str(tmp_path / "new")],
             ["curves", *runs, "--save", str(tmp_path / "x.png")],
+            ["report", *runs, "--out", str(tmp_path / "x.html")],
         ],
         "records": [
             ["results", "table", "records", "--out", str(tmp_path / "x.md")],
             ["results", "add", *runs, "--folder", "records"],
+            ["report", "records", "--out", str(tmp_path / "x.html")],
         ],
-        "here": [compare],
+        "here": [["report", "here", "--out", str(tmp_path / "x.html")], compare],
     }
 
 

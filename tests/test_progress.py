@@ -28,9 +28,9 @@ def test_plain_lines_come_now_and_then_and_at_the_end():
             clock.now += 2
             advance(1)
     assert shown.getvalue().splitlines() == [
-        "work: 3/10",
-        "work: 6/10",
-        "work: 9/10",
+        "work: 3/10, about 14 s left",
+        "work: 6/10, about 8 s left",
+        "work: 9/10, about 2 s left",
         "work: 10/10",
     ]
 
@@ -83,7 +83,10 @@ def test_a_note_stands_beside_the_units():
         for note in ("unseen", "loss 2", "", "loss 1"):
             clock.now += 3
             advance(1, note)
-    assert shown.getvalue().splitlines() == ["work: 2/4 (loss 2)", "work: 4/4 (loss 1)"]
+    assert shown.getvalue().splitlines() == [
+        "work: 2/4, about 6 s left (loss 2)",
+        "work: 4/4 (loss 1)",
+    ]
 
 
 def test_a_line_without_a_note_has_no_brackets():
@@ -155,4 +158,30 @@ def test_a_note_without_units_is_a_line_if_the_last_one_is_old():
         clock.now += 1
         advance(0, "evaluating")
         advance(0, "too soon again")
-    assert shown.getvalue() == "work: 1/4 (evaluating)\n"
+    assert shown.getvalue() == "work: 1/4, about 15 s left (evaluating)\n"
+
+
+def test_what_was_done_before_does_not_count_as_speed():
+    shown, clock = io.StringIO(), Clock()
+    with progress("work", 100, done=60, to=shown, clock=clock) as advance:
+        clock.now += 10
+        advance(10)
+    assert shown.getvalue() == "work: 70/100, about 30 s left\n"
+
+
+def test_a_bar_begins_with_what_was_done_before():
+    shown = Terminal()
+    with progress("work", 100, done=60, to=shown) as advance:
+        advance(10)
+    assert "70/100" in shown.getvalue()
+
+
+def test_long_work_is_quiet():
+    shown, clock = io.StringIO(), Clock()
+    with progress("work", 36_000, to=shown, clock=clock) as advance:
+        for _ in range(36_000):
+            clock.now += 0.1
+            advance(1)
+    lines = shown.getvalue().splitlines()
+    assert len(lines) <= 12 + 60
+    assert lines[-1] == "work: 36000/36000"

@@ -8,7 +8,7 @@ import pytest
 PACKAGE = Path(__file__).parent.parent / "delayzero"
 ROOMS = (
     *("delays", "tabular", "envs", "settings", "model", "planning", "replay", "learning"),
-    *("agents", "playing", "runs", "watching", "campaigns", "evaluation", "training"),
+    *("agents", "playing", "runs", "watching", "campaigns", "evaluation", "training", "report"),
 )
 TOOLS = (
     "actions",

@@ -11,7 +11,7 @@ from typing import TextIO
 
 from delayzero.campaigns.record import Standing, State, seconds_left
 from delayzero.extras import MissingExtraError, require
-from delayzero.progress import say
+from delayzero.progress import duration, say
 
 SECONDS_BETWEEN_LINES = 60.0
 STATES: tuple[State, ...] = ("running", "failed", "waiting", "done")
@@ -62,13 +62,6 @@ def _row(run: Standing) -> tuple[str, ...]:
         "-" if run.score is None else f"{run.score:.1f}",
         f"attempt {failed} failed: {run.reason}" if run.reason else "",
     )
-
-
-def duration(seconds: float) -> str:
-    """A time in the unit that suits it, such as ``4 min``."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 @contextmanager

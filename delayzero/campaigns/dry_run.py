@@ -6,10 +6,11 @@ from collections import defaultdict
 from pathlib import Path
 
 from delayzero.campaigns.campaign import checked_runs, new_record
-from delayzero.campaigns.display import duration, summary
+from delayzero.campaigns.display import summary
 from delayzero.campaigns.past import finished_past, packaged_past, projected
 from delayzero.campaigns.plan import Campaign
 from delayzero.campaigns.record import FILE, read_record, standings
+from delayzero.progress import duration
 
 
 def dry_run(campaign: Campaign, root: Path, jobs: int) -> str:

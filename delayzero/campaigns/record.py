@@ -15,7 +15,17 @@ from typing import Any, Literal, get_args
 
 from delayzero.arguments import UsageError
 from delayzero.files import last_line, read_json, write_json
-from delayzero.forms import anything, moment, one_of, optional, text, values_of, whole, with_keys
+from delayzero.forms import (
+    anything,
+    is_number,
+    moment,
+    one_of,
+    optional,
+    text,
+    values_of,
+    whole,
+    with_keys,
+)
 from delayzero.runs.paths import RunPaths
 
 FILE = "campaign.json"
@@ -134,8 +144,8 @@ def _standing(paths: RunPaths, run: Mapping[str, Any], alive: bool) -> Standing:
     name, attempts, reason = paths.path.name, run["attempts"], run["reason"]
     if paths.result.exists():
         result = _read(paths.result)
-        seconds, score = result.get("train_seconds", 0.0), result.get("score")
-        return Standing(name, "done", 1.0, seconds, score, attempts)
+        seconds, score = _number(result.get("train_seconds")), _number(result.get("score"))
+        return Standing(name, "done", 1.0, seconds or 0.0, score, attempts)
     state: State = run["state"]
     if state == "done" or (state == "running" and not alive):  # its result was deleted; it stopped
         state = "waiting"
@@ -145,8 +155,8 @@ def _standing(paths: RunPaths, run: Mapping[str, Any], alive: bool) -> Standing:
         name,
         state,
         _share(line, run) if line else None,
-        float(line.get("seconds", 0.0)),
-        line.get("evaluation/score", line.get("selfplay/score")),
+        _number(line.get("seconds")) or 0.0,
+        _number(line.get("evaluation/score", line.get("selfplay/score"))),
         attempts,
         reason,
     )
@@ -155,7 +165,7 @@ def _standing(paths: RunPaths, run: Mapping[str, Any], alive: bool) -> Standing:
 def _share(line: Mapping[str, Any], run: Mapping[str, Any]) -> float:
     """The part of training that is done: in updates, without them in interactions."""
     unit = "updates" if run["updates"] else "interactions"
-    return min(1.0, float(line.get(unit, 0) / run[unit]))
+    return min(1.0, float((_number(line.get(unit)) or 0.0) / max(1, run[unit])))
 
 
 def _last_metrics(paths: RunPaths) -> dict[str, Any]:
@@ -167,6 +177,11 @@ def _last_metrics(paths: RunPaths) -> dict[str, Any]:
         return (last_line(paths.metrics, "") if paths.metrics.exists() else None) or {}
     except (UsageError, OSError):
         return {}
+
+
+def _number(value: Any) -> float | None:
+    """A number of a file that may be damaged; None if it is none."""
+    return float(value) if is_number(value) else None
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -1,11 +1,11 @@
-"""The interquartile mean of scores from several seeds, with a bootstrap interval."""
+"""Means of scores from several seeds, with bootstrap intervals."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 Statistic = Callable[[ArrayLike], float]
 """Maps scores ``[N]`` to one number."""
@@ -74,3 +74,32 @@ def bootstrap_interval(
         )
     low, high = np.quantile(values, ((1 - level) / 2, (1 + level) / 2))
     return float(low), float(high)
+
+
+def mean_intervals(
+    values_by_seed: ArrayLike, *, level: float = 0.95, resamples: int = 2000, seed: int = 0
+) -> NDArray[np.float64]:
+    """The percentile intervals of means over seeds, at each point of curves.
+
+    Each resample draws whole curves with replacement. With few seeds the intervals are too narrow.
+
+    Args:
+        values_by_seed: One curve per seed, ``[seeds, points]``; NaN where a curve has no value.
+        level: The share of resamples inside the interval.
+        resamples: The number of resamples.
+        seed: The seed of the draws.
+
+    Returns:
+        The lower and the upper ends, ``[2, points]``; NaN where fewer than two seeds have a value.
+    """
+    values = np.asarray(values_by_seed, np.float64)
+    seeds, there = len(values), ~np.isnan(values)
+    drawn = np.random.default_rng(seed).integers(seeds, size=(resamples, seeds))
+    weights = np.stack([(drawn == i).sum(axis=1) for i in range(seeds)], axis=1)  # [resamples, S]
+    with np.errstate(invalid="ignore"):
+        means = (weights @ np.where(there, values, 0.0)) / (weights @ there)
+    enough = there.sum(axis=0) > 1
+    ends = np.full((2, values.shape[1]), np.nan)
+    tails = ((1 - level) / 2, (1 + level) / 2)
+    ends[:, enough] = np.nanquantile(means[:, enough], tails, axis=0)
+    return ends

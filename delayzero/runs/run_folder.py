@@ -22,10 +22,8 @@ from delayzero.runs.machine import differences, versions
 from delayzero.runs.paths import BUSY, RunPaths
 from delayzero.settings import SearchingConfig, TrainConfig
 from delayzero.settings.model import DataType
-from delayzero.settings.stored import from_json, untrusted_code
+from delayzero.settings.stored import FREE_FIELDS, flat, from_json, untrusted_code
 
-FREE_FIELDS = (*("folder", "label", "log_every", "checkpoint_minutes", "memory_gigabytes"),)
-"""Settings that may change when a run is resumed: they do not affect what it learns."""
 STARTS_REMEDY = "restore a copy, or delete it, and type the same command"
 
 
@@ -225,7 +223,7 @@ class RunFolder(RunPaths):
 
 def changed_settings(before: TrainConfig, now: TrainConfig) -> list[str]:
     """List the settings that differ, apart from ``FREE_FIELDS``; such as ``"seed 0 (now 1)"``."""
-    old, new = _flat(asdict(before)), _flat(asdict(now))
+    old, new = flat(asdict(before)), flat(asdict(now))
     return [
         f"{name} {old.get(name)} (now {value})"
         for name, value in new.items()
@@ -236,14 +234,3 @@ def changed_settings(before: TrainConfig, now: TrainConfig) -> list[str]:
 def command_line() -> list[str]:
     """The command of this process, in the words that a user types."""
     return ["delayzero", *sys.argv[1:]]
-
-
-def _flat(values: dict[str, Any], path: str = "") -> dict[str, Any]:
-    """Nested settings as one level, with names such as ``learner.unroll``."""
-    flat: dict[str, Any] = {}
-    for key, value in values.items():
-        if isinstance(value, dict):
-            flat |= _flat(value, f"{path}{key}.")
-        else:
-            flat[path + key] = value
-    return flat

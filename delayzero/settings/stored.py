@@ -14,6 +14,8 @@ from delayzero.settings.run import TrainConfig
 from delayzero.words import meant
 
 Config = TypeVar("Config")
+FREE_FIELDS = ("folder", "label", "log_every", "checkpoint_minutes", "memory_gigabytes")
+"""Settings that may change when a run is resumed: they do not affect what it learns."""
 
 
 def from_json(values: Mapping[str, Any]) -> TrainConfig:
@@ -59,6 +61,17 @@ def untrusted_code(
     """
     trusted = [] if typed is None else list(asdict(typed).values())
     return [name for name in code_named(values, with_env=with_env) if name not in trusted]
+
+
+def flat(values: Mapping[str, Any], path: str = "") -> dict[str, Any]:
+    """Return nested settings as one level, with names such as ``learner.unroll``."""
+    one_level: dict[str, Any] = {}
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            one_level |= flat(value, f"{path}{key}.")
+        else:
+            one_level[path + key] = value
+    return one_level
 
 
 def from_dict(kind: type[Config], values: Mapping[str, Any], path: str = "") -> Config:

@@ -10,7 +10,8 @@ from delayzero.extras import MissingExtraError, require_training
 from delayzero.settings import PRESETS
 from delayzero.settings.options import HELP, options_with_values, read_config, split
 
-USAGE = """usage: delayzero train PRESET... [--SETTING VALUE]...
+WANDB = "--wandb"
+USAGE = """usage: delayzero train PRESET... [--SETTING VALUE]... [--wandb]
 
 Trains an agent. The same command resumes a run that was interrupted.
 
@@ -21,6 +22,8 @@ presets, applied in their order:
     delayzero train minatar --env minatar:Asterix --seed 1
     delayzero train atari --env atari:Pong --interactions 50000
     delayzero train atari debug
+
+--wandb sends the metrics to Weights & Biases too (pip install 'delayzero[wandb]').
 
 settings (with the values of the presets named before --help):
 """
@@ -43,14 +46,24 @@ def print_help(arguments: Sequence[str]) -> None:
 
 def main(arguments: Sequence[str]) -> int:
     """Train."""
-    if any(word in HELP for word in split(arguments)[1]):
-        print_help(arguments)
+    words = [word for word in arguments if word != WANDB]
+    if any(word in HELP for word in split(words)[1]):
+        print_help(words)
         return 0
     require_training()
-    config = read_config(arguments)
+    config = read_config(words)
     from delayzero.runs.run_folder import command_line
     from delayzero.training.loop import train
+    from delayzero.training.tracking import Tracking
 
-    outcome = train(config, command_line())
+    if WANDB not in arguments:
+        outcome = train(config, command_line())
+    else:
+        tracking, finished = Tracking(config), False
+        try:
+            outcome = train(config, command_line(), tracking.callbacks)
+            finished = outcome.finished
+        finally:
+            tracking.close(finished=finished)
     print(outcome.folder, file=sys.stdout)
     return 0 if outcome.finished else 130

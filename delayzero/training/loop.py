@@ -142,7 +142,8 @@ class Trainer:
         self.learning = Learning(system, programs, folder.path, checkpoints)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="learning")
         watch = Stopwatch(programs.compile_seconds)
-        self.reporter = Reporter(folder, self.learning, watch, Alarms(system.spaces.actions.count))
+        alarms = Alarms(system.spaces.actions.count)
+        self.reporter = Reporter(folder, self.learning, watch, alarms, self._callbacks.on_metrics)
         self.checkpoints = RunCheckpoints(
             system.config, folder, checkpoints, env, self.collector, self.learning, self.reporter
         )
@@ -162,8 +163,8 @@ class Trainer:
         else:
             self._rounds = self.checkpoints.restore()
         tail = config.total_updates - config.updates_due(config.interactions)
-        with self._signals(), progress("train", config.interactions + tail) as advance:
-            advance(self._done())
+        total, done = config.interactions + tail, self._done()
+        with self._signals(), progress("train", total, done=done) as advance:
             while not self._stop and not self._spent():
                 self._round(advance)
         self.checkpoints.save(self._rounds)

@@ -8,6 +8,7 @@ import json
 import os
 import socket
 import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from delayzero.files import named, plain
 
 SCORE = "evaluation/score"
 """What lines of evaluations have, and no others."""
+OnMetrics = Callable[[int, Mapping[str, float]], Any]
+"""Called with interactions, and numbers by name."""
 NUMBERS = itertools.count()
 """Of the event files of this process."""
 
@@ -27,9 +30,15 @@ class MetricsLog:
         evaluations: The lines of evaluations so far, to be saved: they can be restored.
     """
 
-    def __init__(self, lines: Path, events: Path) -> None:
-        """Open the file of lines, to append to it, and the folder of events."""
-        self._path = lines
+    def __init__(self, lines: Path, events: Path, also: OnMetrics | None = None) -> None:
+        """Open the file of lines, to append to it, and the folder of events.
+
+        Args:
+            lines: The file.
+            events: The folder.
+            also: Called with the numbers of each line.
+        """
+        self._path, self._also = lines, also
         self.evaluations: list[dict[str, Any]] = []
         self._lines = lines.open("a")
         records = require("tensorboard.summary.writer.record_writer", "train")
@@ -68,6 +77,8 @@ class MetricsLog:
             value=[self._summary.Summary.Value(tag=k, simple_value=v) for k, v in numbers.items()]
         )
         self._write_event(step=step, summary=summary)
+        if self._also is not None:
+            self._also(step, numbers)
 
     def _write_event(self, **fields: Any) -> None:
         event = self._proto.Event(wall_time=time.time(), **fields)

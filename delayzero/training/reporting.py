@@ -15,7 +15,7 @@ from delayzero.progress import say
 from delayzero.runs.run_folder import RunFolder
 from delayzero.training.alarms import Alarms
 from delayzero.training.learning import Learning
-from delayzero.training.metrics import MetricsLog
+from delayzero.training.metrics import SCORE, MetricsLog, OnMetrics
 
 RECENT = 20
 """Episodes of self-play in the mean score that is logged."""
@@ -57,6 +57,7 @@ class Callbacks:
 
     on_round: Callable[[Round], Any] | None = None
     on_evaluation: Callable[[Evaluation], Any] | None = None
+    on_metrics: OnMetrics | None = None
 
 
 def score_text(summary: Mapping[str, Any]) -> str:
@@ -122,11 +123,16 @@ class Reporter:
     """
 
     def __init__(
-        self, folder: RunFolder, learning: Learning, watch: Stopwatch, alarms: Alarms
+        self,
+        folder: RunFolder,
+        learning: Learning,
+        watch: Stopwatch,
+        alarms: Alarms,
+        on_metrics: OnMetrics | None = None,
     ) -> None:
         self.watch, self.alarms = watch, alarms
         self.recent: list[Ending] = []
-        self.log = MetricsLog(folder.metrics, folder.path / "tensorboard")
+        self.log = MetricsLog(folder.metrics, folder.path / "tensorboard", on_metrics)
         self._learning = learning
         self._warned: set[str] = set()
 
@@ -175,6 +181,9 @@ class Reporter:
         parts = [f"updates {self._learning.updates}"]
         if self.recent:
             parts.append(f"score {np.mean([e.score for e in self.recent]):.1f}")
+        if self.log.evaluations:
+            last = self.log.evaluations[-1]
+            parts.append(f"evaluation {last[SCORE]:.1f} at {last['interactions']}")
         if "loss" in self._learning.metrics:
             parts.append(f"loss {float(self._learning.metrics['loss']):.3f}")
         return ", ".join(parts)

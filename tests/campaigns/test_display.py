@@ -3,9 +3,10 @@ import io
 import pytest
 
 from delayzero.campaigns import display as display_module
-from delayzero.campaigns.display import display, duration, summary, table
+from delayzero.campaigns.display import display, summary, table
 from delayzero.campaigns.record import Standing, seconds_left
 from delayzero.extras import MissingExtraError
+from delayzero.progress import duration
 
 RUNS = [
     Standing("a", "done", 1.0, 100.0, 12.0),

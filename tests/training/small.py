@@ -16,8 +16,9 @@ from delayzero.envs.recording import ActionLog
 from delayzero.playing.environments import Environments, make_training_env
 from delayzero.playing.system import build_system
 from delayzero.replay import HostFrames
-from delayzero.runs.run_folder import FREE_FIELDS, RunFolder
+from delayzero.runs.run_folder import RunFolder
 from delayzero.settings import changed, compose
+from delayzero.settings.stored import FREE_FIELDS
 from delayzero.spaces import Spaces
 from delayzero.training import loop
 from delayzero.training.programs import Programs

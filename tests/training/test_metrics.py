@@ -1,9 +1,13 @@
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from delayzero.runs.run_folder import RunFolder
+from delayzero.training.alarms import Alarms
 from delayzero.training.metrics import MetricsLog
+from delayzero.training.reporting import Reporter, Stopwatch
 
 
 def lines_of(path):
@@ -53,3 +57,13 @@ def test_positions_of_a_log_that_is_opened_again(log, tmp_path):
     again.write(9, {"a": 9})
     again.close()
     assert [line["interactions"] for line in lines_of(tmp_path / "metrics.jsonl")] == [0, 1, 2, 9]
+
+
+def test_the_line_of_progress_has_the_last_evaluation(tmp_path):
+    learning = SimpleNamespace(updates=7, metrics={"loss": 0.25}, times={})
+    reporter = Reporter(RunFolder(tmp_path), learning, Stopwatch(0.0), Alarms(2))
+    assert reporter.note() == "updates 7, loss 0.250"
+    for interactions, score in ((100, 1.0), (200, 12.54)):
+        reporter.write_evaluation(interactions, {"evaluation/score": score})
+    assert reporter.note() == "updates 7, evaluation 12.5 at 200, loss 0.250"
+    reporter.close()

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from delayzero.arguments import Parser, UsageError
+from delayzero.evaluation.paper.figures import save_figures
 from delayzero.evaluation.paper.page import results_page
 from delayzero.evaluation.paper.pictures import results_picture
 from delayzero.evaluation.paper.records import read_records, write_record
@@ -37,6 +38,14 @@ def main(arguments: Sequence[str]) -> int:
         help="file of the page; the picture goes to the folder images beside it "
         "(default: docs/results.md)",
     )
+    about_figures = "draw each plot of the paper from records, as PDF and PNG"
+    figures = verbs.add_parser(
+        "figures", help=about_figures, description=about_figures.capitalize() + "."
+    )
+    figures.add_argument("folder", type=Path, nargs="?", default=RECORDS, help=folder_help)
+    figures.add_argument(
+        "--out", type=Path, default=Path("figures"), help="folder of the plots (default: figures)"
+    )
     options = parser.parse_args(arguments)
     if options.verb == "add":
         for run in options.runs:
@@ -45,6 +54,11 @@ def main(arguments: Sequence[str]) -> int:
     records = read_records(options.folder)
     if not records:
         raise UsageError(f"{options.folder} contains no records; type: delayzero results add RUN")
+    if options.verb == "figures":
+        if options.out.exists() and not options.out.is_dir():
+            raise UsageError(f"--out {options.out} is a file; type the name of a folder")
+        print(*save_figures(records, options.out), sep="\n")
+        return 0
     picture = options.out.parent / "images" / f"{options.out.stem}.png"
     page = results_page(records, str(options.folder), str(options.out), f"images/{picture.name}")
     write_whole(options.out, page)

@@ -19,8 +19,7 @@ from delayzero.files import file_name, read_json, read_lines, write_json
 from delayzero.forms import with_keys
 from delayzero.runs.curves import read_curve
 from delayzero.runs.paths import RunPaths
-from delayzero.runs.run_folder import FREE_FIELDS
-from delayzero.settings.stored import code_named, from_json
+from delayzero.settings.stored import FREE_FIELDS, code_named, from_json
 
 
 def record_of(run: Path) -> dict[str, Any]:

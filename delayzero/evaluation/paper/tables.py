@@ -9,6 +9,7 @@ where known, the scores of EfficientZero and EfficientZero V2 without delay.
 from __future__ import annotations
 
 import csv
+import re
 from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
@@ -47,6 +48,23 @@ def paper_score(game: str, delay: str, agent: str) -> PaperScore | None:
 def reference(game: str) -> Reference | None:
     """The reference scores of a game; None for games that the paper does not play."""
     return _references().get(game)
+
+
+def paper_game(name: str) -> str | None:
+    """The paper's spelling of a game, ``"MsPacman"`` for ``"ms_pacman"``; None if unknown."""
+    spellings = {game.lower(): game for game in _references()}
+    return spellings.get(re.sub(r"[_\- ]", "", name.lower()))
+
+
+def longest(law: str) -> int | None:
+    """The longest delay of ``walk:M`` or ``constant:M``; None for other laws."""
+    kind, _, rest = law.partition(":")
+    return int(rest) if kind in ("walk", "constant") and rest.isdecimal() else None
+
+
+def games() -> list[str]:
+    """The fifteen games of the paper, in alphabetical order."""
+    return sorted(_references())
 
 
 def _rows(name: str) -> list[dict[str, str]]:

@@ -1,0 +1,1 @@
+"""Results as one HTML page: gathered from folders, grouped over seeds, drawn and served."""
