@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from delayzero.delays.law import (
+    LARGEST_NUMBER,
     DelayError,
     Law,
     Memory,
@@ -297,7 +298,7 @@ class InSteps(Law):
 
     def _in_steps(self, milliseconds: NDArray[Any]) -> NDArray[Any]:
         """Round up to steps; a whole number with a rounding error stays that number."""
-        limit = np.inf if self.limit is None else self.limit
+        limit = LARGEST_NUMBER if self.limit is None else self.limit
         steps = np.ceil(milliseconds / self.period - 1e-9)
         return np.clip(steps, 0, limit).astype(int)
 

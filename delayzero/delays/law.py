@@ -225,12 +225,14 @@ def check_steps(what: str, value: Any, low: int = 0) -> None:
         raise DelayError(f"{what} should be at least {low}, not {value}")
 
 
-def check_range(what: str, value: float, low: float, high: float = math.inf) -> None:
-    """Check a finite number against a closed range."""
+def check_range(what: str, value: float, low: float, high: float = LARGEST_NUMBER) -> None:
+    """Check a number against a closed range."""
     if not isinstance(value, (int, float, np.number)) or not math.isfinite(value):
         raise DelayError(f"{what} should be a finite number, not {value!r}")
     if not low <= value <= high:
-        bounds = f"at least {low:g}" if high == math.inf else f"between {low:g} and {high:g}"
+        bounds = f"between {low:g} and {high:g}"
+        if high == LARGEST_NUMBER:
+            bounds = f"at least {low:g}" if value < low else f"at most {high:g}"
         raise DelayError(f"{what} should be {bounds}, not {value!r}")
 
 

@@ -43,7 +43,7 @@ from .examples import ALL, LATENCIES
 WHOLE = st.integers(0, 40)
 PROBABILITY = st.floats(0, 1)
 LENGTH = st.floats(0, 1e6)
-POSITIVE = st.floats(1e-3, 1e25)
+POSITIVE = st.floats(1e-3, 1e9)
 
 
 @st.composite
@@ -404,6 +404,7 @@ WRONG = [
     ("4g@-5ms", ["-5", PERIOD]),
     ("4g@1e-320ms", ["1e-320", PERIOD]),
     ("4g@20ms,max=x", ["max", "'x'", "max=10"]),
+    ("outage:every=8500,longest=3e31@20ms", ["longest", "at most 1e+09", "3e+31"]),
     # Traces, callbacks and per-episode.
     ("trace", ["path of a file", "'trace:path/to/delays.csv"]),
     ("trace:no/such.csv", ["'no/such.csv'", "'trace:path/to/delays.csv"]),
