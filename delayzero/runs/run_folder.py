@@ -147,10 +147,12 @@ class RunFolder(RunPaths):
                 f"{self.settings} is missing, and no checkpoint has the run's settings; {remedy}"
             )
         if not trust and (unknown := untrusted_code(values, typed, with_env=with_env)):
+            remedy = "if you trust the folder, type --trust (in Python: trust=True)"
+            if typed is not None:
+                remedy = "use the run's settings, or type another --folder"
             raise UsageError(
                 f"the settings of {self.path} name Python code that would be run: "
-                f"{', '.join(unknown)}; if you trust the folder, type --trust (in Python: "
-                "trust=True)"
+                f"{', '.join(unknown)}; {remedy}"
             )
         try:
             return from_json(values)

@@ -123,6 +123,14 @@ def test_from_runs_to_the_page(tmp_path, capsys):
     assert (page.parent / shown[1]).read_bytes().startswith(b"\x89PNG")
 
 
+def test_one_episode_has_no_spread(tmp_path):
+    run = finished_run(tmp_path / "run", scores=(7.0,))
+    records, page = tmp_path / "records", tmp_path / "results.md"
+    assert main(["results", "add", str(run), "--folder", str(records)]) == 0
+    assert main(["results", "table", str(records), "--out", str(page)]) == 0
+    assert "| **7.0** | (-) |" in page.read_text()
+
+
 def test_the_page_in_the_documentation_is_up_to_date():
     """Mended by: delayzero results table."""
     root = Path(__file__).parents[2]

@@ -231,6 +231,8 @@ def test_code_that_a_folder_names_is_not_run_without_trust(
     told = capsys.readouterr().err
     assert f"name Python code that would be run: {values[setting]}" in told
     assert "type --trust" in told
+    with pytest.raises(UsageError, match=r"would be run: .*; use the run's settings"):
+        train(interrupted, COMMAND)  # it has no --trust
     assert not (tmp_path / "ran").exists()
     main(["evaluate", str(path.parent), "--episodes", "1", "--max-steps", "2", "--trust"])
     assert (tmp_path / "ran").exists()

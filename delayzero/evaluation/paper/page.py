@@ -79,7 +79,8 @@ def _row(records: Sequence[dict[str, Any]]) -> list[str]:
     means = [float(np.mean(record["scores"])) for record in records]
     episodes = [score for record in records for score in record["scores"]]
     several = len(means) > 1
-    spread = f"{np.std(means if several else episodes, ddof=1):.1f}"
+    sample = means if several else episodes
+    spread = f"{np.std(sample, ddof=1):.1f}" if len(sample) > 1 else "-"
     paper = paper_score(first["game"], first["delay"], first["agent"])
     others = reference(first["game"])
     return [
