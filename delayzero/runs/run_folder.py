@@ -24,7 +24,10 @@ from delayzero.settings import SearchingConfig, TrainConfig
 from delayzero.settings.model import DataType
 from delayzero.settings.stored import from_json, untrusted_code
 
-FREE_FIELDS = (*("folder", "label", "log_every", "checkpoint_minutes", "memory_gigabytes"),)
+FREE_FIELDS = (
+    *("folder", "label", "log_every", "checkpoint_minutes", "memory_gigabytes"),
+    *("address", "actor_cores", "actor_gpus"),
+)
 """Settings that may change when a run is resumed: they do not affect what it learns."""
 STARTS_REMEDY = "restore a copy, or delete it, and type the same command"
 
