@@ -144,14 +144,18 @@ class Actor:
     def restore(self, state: State, see: Callable[[Any], Any] | None = None) -> bool:
         """Continue from a :meth:`state`: play all actions again."""
         arrays, numbers = state
-        self._player.restore(arrays)
-        self.interactions = int(arrays["interactions"])
+        self.recall(arrays)
         actions = np.asarray(arrays["actions"])
         with progress("environments", len(actions)) as advance:
             observations = self._env.restore(actions, numbers, advance, see)
         if observations is not None:
             self._player.resume(observations)
         return observations is not None
+
+    def recall(self, arrays: dict[str, Any]) -> None:
+        """Take over the agent's part of a :meth:`state`, for environments that begin again."""
+        self._player.restore(arrays)
+        self.interactions = int(arrays["interactions"])
 
     def rebuilds(self, rows: int) -> bool:
         """Return whether :meth:`restore` brings back all observations of the rows."""

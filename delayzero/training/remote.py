@@ -84,7 +84,11 @@ class RemoteActors:
         return Acting([], whole)
 
     def begin(self, seed: int) -> None:
-        """Reset the environments, abandoning the episodes in progress."""
+        """Reset the environments, abandoning the episodes in progress.
+
+        What actors have played since the last known state does not count.
+        """
+        self._new = set(range(self._config.shares))
         self._states = self._call("begin", seed)
 
     def play(self, variables: Any, count: int, progress: float) -> Rows:
@@ -182,17 +186,17 @@ class RemoteActors:
         Raises:
             UsageError: The store stays full.
         """
+        errors = self._ray.exceptions
         for _ in range(ATTEMPTS):
             try:
                 return self._ray.put(weights)
-            except self._ray.exceptions.ObjectStoreFullError as error:
-                say("Ray's object store is full; trying again")
-                reason = error
+            except (errors.ObjectStoreFullError, errors.OutOfDiskError):
+                say("Ray's object store is full, and so is the disk; trying again")
                 time.sleep(PAUSE)
         raise UsageError(
-            "Ray's object store has no room for the weights: start the cluster with a larger "
-            "--object-store-memory, or free it; the same command resumes"
-        ) from reason
+            "Ray's object store has no room for the weights, and the disk neither; free some, or "
+            "start the cluster with a larger --object-store-memory; the same command resumes"
+        )
 
 
 @contextmanager

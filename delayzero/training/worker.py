@@ -89,7 +89,8 @@ class Worker:
 
     def begin(self, start: State | None, seed: int) -> State:
         """Reset the environments; return the state then."""
-        self.restore(start)
+        if start is not None:
+            self.actor.recall(start[0])
         self.actor.begin(seed)
         return self._state()
 
