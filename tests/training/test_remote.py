@@ -21,78 +21,8 @@ from delayzero.training import remote
 from delayzero.training.remote import RemoteActors
 from delayzero.training.worker import Worker, merged
 
-from .small import (
-    small,
-)
-
-needs_ray = pytest.mark.skipif(
-    importlib.util.find_spec("ray") is None, reason="type: pip install 'delayzero[ray]'"
-)
-COMMAND = ["delayzero", "train", "test"]
-MORTAL = """
-import os, pathlib, signal, time
-import gymnasium as gym
-
-FOLDER = pathlib.Path(__file__).parent
-
-class Mortal(gym.Wrapper):
-    steps = 0
-    def step(self, action):
-        self.steps += 1
-        if (FOLDER / f"kill-{self.steps}").exists():
-            try:
-                (FOLDER / f"kill-{self.steps}").unlink()
-            except FileNotFoundError:  # another one was faster
-                pass
-            else:
-                os.kill(os.getpid(), signal.SIGKILL)
-        if (FOLDER / f"wait-{self.steps}").exists():
-            (FOLDER / f"waits-{os.getppid()}").touch()
-            while (FOLDER / f"wait-{self.steps}").exists():
-                time.sleep(0.02)
-        return super().step(action)
-
-def make():
-    return Mortal(gym.make("CartPole-v1"))
-
-class Forgetful(Mortal):
-    def reset(self, *, seed=None, options=None):
-        return super().reset(seed=None, options=options)
-
-def make_forgetful():
-    return Forgetful(gym.make("CartPole-v1"))
-
-class Large(gym.Wrapper):
-    observation_space = gym.spaces.Box(0, 1, (48, 48, 3))
-    def reset(self, **options):
-        observation, info = self.env.reset(**options)
-        return self._enlarged(observation), info
-    def step(self, action):
-        observation, *rest = self.env.step(action)
-        return self._enlarged(observation), *rest
-    def _enlarged(self, observation):
-        import numpy as np
-        return np.resize(observation, (48, 48, 3)).clip(0, 1)
-
-def make_large():
-    return Large(gym.make("CartPole-v1"))
-"""
-
-
-@pytest.fixture
-def mortal(tmp_path, monkeypatch):
-    """The current folder, with a module whose environments end or stop their process."""
-    (tmp_path / "mortal.py").write_text(MORTAL)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.delitem(sys.modules, "mortal", raising=False)
-    return tmp_path
-
-
-def remotely(folder=None, **changes):
-    """A small run with two actors, which need no more than one core together."""
-    settings = {"env": "mortal:make", "delay": "walk:2", "engine": "ray", "actors": 2}
-    return small(folder, **{**settings, "actor_cores": 0.5, **changes})
+from .mortal import needs_ray, remotely
+from .small import small
 
 
 class Broken(Exception):
