@@ -9,6 +9,7 @@ import logging
 import math
 import os
 import signal
+import socket
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -79,6 +80,9 @@ def connected(address: str | None) -> Iterator[Any]:
     if address is None:
         os.environ.update(LOOPBACK_ALONE)  # Ray reads it when it is imported
     ray = require("ray", "ray")
+    if address is not None:
+        os.environ.setdefault("RAY_gcs_server_port_wait_time_s", "1")  # it would try for minutes
+        _check_answers(address)
     own = {"include_dashboard": False, "_node_ip_address": LOOPBACK} if address is None else {}
     before = signal.getsignal(signal.SIGTERM)  # Ray replaces it
     try:
@@ -97,6 +101,24 @@ def connected(address: str | None) -> Iterator[Any]:
     finally:
         ray.shutdown()
         signal.signal(signal.SIGTERM, before)
+
+
+def _check_answers(address: str) -> None:
+    """Check that something listens at an address of the form ``HOST:PORT``.
+
+    Raises:
+        UsageError: Nothing does; Ray would take minutes to say so.
+    """
+    host, _, port = address.rpartition(":")
+    if "://" in address or not host or not port.isdigit():
+        return
+    try:
+        socket.create_connection((host, int(port)), timeout=5).close()
+    except (OSError, OverflowError) as error:
+        raise UsageError(
+            f"--address {address}: no Ray cluster answers there ({error}); start one with: ray "
+            "start --head, or leave out --address"
+        ) from None
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ class Mortal(gym.Wrapper):
             else:
                 os.kill(os.getpid(), signal.SIGKILL)
         if (FOLDER / f"wait-{self.steps}").exists():
-            (FOLDER / f"waits-{os.getppid()}").touch()
+            (FOLDER / f"waits.{os.getppid()}").touch()
             while (FOLDER / f"wait-{self.steps}").exists():
                 time.sleep(0.02)
         return super().step(action)

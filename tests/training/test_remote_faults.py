@@ -91,13 +91,18 @@ def test_a_run_whose_actors_are_killed_ends_with_the_same_bits(undisturbed, mort
 
 
 def test_a_run_that_loses_a_node_ends_with_the_same_bits(undisturbed, mortal, capsys):
-    """Both actors wait in the middle of a round until one of their nodes is gone."""
+    """Both actors wait in the middle of a round until one of their nodes is gone; one is spare."""
     (mortal / "wait-18").touch()
-    with cluster_of_nodes(1, 1) as (nodes, (lost,)):
+
+    def remove_one(nodes, others):
+        pids = {node.all_processes["raylet"][0].process.pid: node for node in others}
+        (first, _) = (pids[int(path.suffix[1:])] for path in mortal.glob("waits.*"))
+        nodes.remove_node(first, allow_graceful=False)
+
+    with cluster_of_nodes(0, 1, 1, 1) as (nodes, others):
         then(
-            lambda: len(list(mortal.glob("waits-*"))) == 2,
-            lambda: nodes.remove_node(lost, allow_graceful=False),
-            lambda: nodes.add_node(num_cpus=1),
+            lambda: len(list(mortal.glob("waits.*"))) == 2,
+            lambda: remove_one(nodes, others),
             (mortal / "wait-18").unlink,
         )
         config = remotely(mortal / "run", address=nodes.address, actor_cores=1.0)
@@ -114,10 +119,10 @@ def test_a_run_survives_a_full_object_store(undisturbed, mortal, capsys):
         import ray
 
         if done.number == 6:
-            with contextlib.suppress(ray.exceptions.OutOfDiskError):
-                for megabytes in (8, 1, 0.125, 0.01):
+            for size in (2**23, 2**20, 2**17, 2**14, 2**12):
+                with contextlib.suppress(ray.exceptions.OutOfDiskError):
                     while len(held) < 1000:
-                        held.append(ray.put(np.zeros(int(megabytes * 2**20), np.uint8)))
+                        held.append(ray.put(np.zeros(size, np.uint8)))
             threading.Timer(5, held.clear).start()
 
     full = {"automatic_object_spilling_enabled": False, "local_fs_capacity_threshold": 0.001}
@@ -144,7 +149,7 @@ def test_after_the_loss_of_the_head_the_same_command_resumes(undisturbed, mortal
     with cluster_of_nodes(2) as (nodes, _), (mortal / "log").open("ab") as log:
         Path("config.json").write_text(json.dumps(asdict(replace(config, address=nodes.address))))
         process = subprocess.Popen([sys.executable, "-c", TRAIN], stdout=log, stderr=log)
-        while not list(mortal.glob("waits-*")):
+        while not list(mortal.glob("waits.*")):
             assert process.poll() is None, (mortal / "log").read_text()
             time.sleep(0.1)
     process.kill()
