@@ -142,7 +142,7 @@ train(from_json(json.loads(Path("config.json").read_text())), ["delayzero", "tra
 """
 
 
-def test_after_the_loss_of_the_head_the_same_command_resumes(undisturbed, mortal):
+def test_after_the_loss_of_the_head_the_same_command_resumes(undisturbed, mortal, capsys):
     """The head ends with everything on it, in the middle of a round; another one is started."""
     config = remotely(mortal / "run", checkpoint_minutes=EVERY_ROUND)
     (mortal / "wait-25").touch()
@@ -156,4 +156,5 @@ def test_after_the_loss_of_the_head_the_same_command_resumes(undisturbed, mortal
     process.wait()
     (mortal / "wait-25").unlink()
     assert train(config, COMMAND).finished
+    assert "resumed at " in capsys.readouterr().err
     assert_same_runs(undisturbed, mortal / "run")
