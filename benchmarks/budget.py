@@ -31,6 +31,7 @@ import numpy as np
 from parts import report
 
 from delayzero.arguments import UsageError
+from delayzero.playing.actor import Actor
 from delayzero.playing.environments import Environments
 from delayzero.playing.system import build_system
 from delayzero.settings import LearningConfig
@@ -62,7 +63,7 @@ class Slice:
         self._config, self._env = config, Environments.of(config)
         self.system = build_system(config, Spaces.of(self._env.delayed.env))
         begun = time.monotonic()
-        self.collector = Collector(self.system, self._env.delayed)
+        self.collector = Collector(self.system, Actor(self.system, self._env))
         say = functools.partial(print, file=sys.stderr)
         self.programs = Programs(self.system, say, self.collector.lowered)
         self.learner = self.programs.first_learner()

@@ -27,7 +27,7 @@ from delayzero.training.programs import compiler_options
 def system_of(*presets: str, **changes: Any) -> System:
     """Return the system of presets, for the spaces of their environment."""
     config = replace(compose(presets), **changes)
-    env = make_training_env(replace(config, envs=1))
+    env = make_training_env(config, 1)
     spaces = Spaces.of(env)
     env.close()
     return build_system(config, spaces)

@@ -207,3 +207,21 @@ def test_growth_of_memory_is_seen(load, monkeypatch):
     grown = load.many_steps("walk:15", None, 20_000, seed=0)
     assert grown["growth_blocks"] > 19_000
     assert grown["growth_bytes"] > 1e6
+
+
+def test_actors_are_compared_with_the_local_engine(monkeypatch, capsys):
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "benchmarks"))
+    import actors
+
+    asked = []
+
+    def measure(config, system, rounds):
+        asked.append((config.engine, config.actors, config.envs, rounds))
+        return {"seconds": 1.2 / config.shares, "quartiles": [1.0, 2.0]}
+
+    monkeypatch.setattr(actors, "measure", measure)
+    words = ["--actors", "2", "3", "--envs", "6", "--rounds", "4"]
+    made = printed(actors, words, monkeypatch, capsys)
+    assert asked == [("local", None, 6, 4), ("ray", 2, 6, 4), ("ray", 3, 6, 4)]
+    speed_ups = {name: engine["speed_up"] for name, engine in made["engines"].items()}
+    assert speed_ups == {"local": 1.0, "2 actors": 2.0, "3 actors": 3.0}

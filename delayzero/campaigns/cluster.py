@@ -9,6 +9,7 @@ import logging
 import math
 import os
 import signal
+import socket
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,24 +31,34 @@ SECONDS_BETWEEN_POLLS = 0.2
 
 @dataclass(frozen=True)
 class Share:
-    """What a run takes of a node."""
+    """What a run or an actor takes of a node."""
 
     gpus: float | None = None
-    cores: int | None = None
+    cores: float | None = None
 
     @property
-    def cpus(self) -> int:
+    def cpus(self) -> float:
         """The cores that Ray sets aside: one for a run that has neither cores nor a GPU."""
         return self.cores or (0 if self.gpus else 1)
 
     def fits(self, resources: Mapping[str, float]) -> int:
-        """How many runs fit on a node with these resources."""
+        """How many fit on a node with these resources."""
         rooms = []
         if self.gpus:
             rooms.append(int(resources.get("GPU", 0)) * math.floor(1 / self.gpus + 1e-9))
         if self.cpus:
             rooms.append(int(resources.get("CPU", 0) // self.cpus))
         return min(rooms)
+
+    def variables(self) -> dict[str, str]:
+        """The environment variables by which a process keeps to its share."""
+        ours = {}
+        if self.cores:
+            ours["NPROC"] = str(math.ceil(self.cores))  # threads of XLA
+        if self.gpus and self.gpus < 1:
+            ours["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
+            ours["XLA_PYTHON_CLIENT_MEM_FRACTION"] = f"{GPU_SHARE * self.gpus:.4f}"
+        return ours
 
 
 @contextmanager
@@ -69,6 +80,9 @@ def connected(address: str | None) -> Iterator[Any]:
     if address is None:
         os.environ.update(LOOPBACK_ALONE)  # Ray reads it when it is imported
     ray = require("ray", "ray")
+    if address is not None:
+        os.environ.setdefault("RAY_gcs_server_port_wait_time_s", "1")  # it would try for minutes
+        _check_answers(address)
     own = {"include_dashboard": False, "_node_ip_address": LOOPBACK} if address is None else {}
     before = signal.getsignal(signal.SIGTERM)  # Ray replaces it
     try:
@@ -89,6 +103,24 @@ def connected(address: str | None) -> Iterator[Any]:
         signal.signal(signal.SIGTERM, before)
 
 
+def _check_answers(address: str) -> None:
+    """Check that something listens at an address of the form ``HOST:PORT``.
+
+    Raises:
+        UsageError: Nothing does; Ray would take minutes to say so.
+    """
+    host, _, port = address.rpartition(":")
+    if "://" in address or not host or not port.isdigit():
+        return
+    try:
+        socket.create_connection((host, int(port)), timeout=5).close()
+    except (OSError, OverflowError) as error:
+        raise UsageError(
+            f"--address {address}: no Ray cluster answers there ({error}); start one with: ray "
+            "start --head, or leave out --address"
+        ) from None
+
+
 @dataclass(frozen=True)
 class Cluster:
     """Tasks of a Ray cluster: as many at a time as its nodes have room for, at most ``most``."""
@@ -101,7 +133,7 @@ class Cluster:
 
     def room(self) -> int:
         """How many commands the nodes that are there now can run at the same time."""
-        return min(self.most, sum(self.share.fits(node) for node in _nodes(self.ray)))
+        return min(self.most, sum(self.share.fits(node) for node in nodes_of(self.ray)))
 
     def has_room(self, running: int) -> bool:
         """Whether another command can start beside this many."""
@@ -185,23 +217,17 @@ def cluster_of(
     Raises:
         UsageError: No node has room for a run.
     """
-    fits = {i: share.fits(node) for i, node in enumerate(_nodes(ray))}
+    fits = {i: share.fits(node) for i, node in enumerate(nodes_of(ray))}
     if not any(fits.values()):
         what = f"{share.gpus:g} GPUs" if share.gpus else ""
-        cores = f"{share.cpus} cores" if share.cpus else ""
+        cores = f"{share.cpus:g} cores" if share.cpus else ""
         raise UsageError(
             f"no node of the cluster has {' and '.join(filter(None, (what, cores)))}, which each "
             "run should have; change the share, or type another --address"
         )
-    variables = {**daemon, **compiled_in(cache)}
-    if share.cores:
-        variables["NPROC"] = str(share.cores)  # threads of XLA
-    if share.gpus and share.gpus < 1:
-        variables["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
-        variables["XLA_PYTHON_CLIENT_MEM_FRACTION"] = f"{GPU_SHARE * share.gpus:.4f}"
-    return Cluster(ray, share, most, variables)
+    return Cluster(ray, share, most, {**daemon, **compiled_in(cache), **share.variables()})
 
 
-def _nodes(ray: Any) -> list[dict[str, float]]:
+def nodes_of(ray: Any) -> list[dict[str, float]]:
     """The resources of each node that is alive."""
     return [node["Resources"] for node in ray.nodes() if node["Alive"]]

@@ -48,7 +48,7 @@ def jobs_of(share: Share) -> int:
     if share.gpus is not None and has_gpu():
         return max(1, math.floor(1 / share.gpus + 1e-9))
     if share.cores is not None:
-        return max(1, len(os.sched_getaffinity(0)) // share.cores)
+        return max(1, int(len(os.sched_getaffinity(0)) // share.cores))
     return USUAL_JOBS
 
 

@@ -106,6 +106,11 @@ def id_of_function(make: MakeEnv) -> str:
     return env_id
 
 
+def function_of_id(env_id: str) -> MakeEnv | None:
+    """Return the function that an id stands for in this process; None if it was not given one."""
+    return _functions.get(env_id)
+
+
 def names_one_function(make: MakeEnv) -> bool:
     """Return whether the id of a function stands for no other.
 

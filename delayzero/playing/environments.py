@@ -44,9 +44,10 @@ class Delayed(NamedTuple):
         return 0 if self.late is None else self.late.max_delay
 
 
-def make_training_env(config: TrainConfig) -> VectorEnv[Any, Any, Any]:
-    """Make the environments of a run, without delay."""
-    env = make_env(config, config.envs, training=True, max_steps=config.max_steps)
+def make_training_env(config: TrainConfig, count: int | None = None) -> VectorEnv[Any, Any, Any]:
+    """Make the environments of a run, or a number of them, without delay."""
+    count = config.envs if count is None else count
+    env = make_env(config, count, training=True, max_steps=config.max_steps)
     check_supported(env)
     return env
 
@@ -100,9 +101,9 @@ class Environments:
         self.delayed = delayed(self._log, delays)
 
     @classmethod
-    def of(cls, config: TrainConfig) -> Environments:
-        """Make those of a run."""
-        return cls(make_training_env(config), config.delays)
+    def of(cls, config: TrainConfig, count: int | None = None) -> Environments:
+        """Make those of a run, or a number of them."""
+        return cls(make_training_env(config, count), config.delays)
 
     def state(self) -> tuple[NDArray[Any], dict[str, Any]]:
         """Return the actions that ran, ``[T, N]``, and plain numbers."""

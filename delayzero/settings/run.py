@@ -7,18 +7,21 @@ Every run has the settings in :class:`TrainConfig`, and those of its kind of age
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
 from fractions import Fraction
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from delayzero.bounds import (
     COUNT,
     LARGEST,
     NOT_NEGATIVE,
     POSITIVE,
+    SHARE,
     Bounds,
     check_choice,
     check_numbers,
+    option,
 )
 from delayzero.delays import Rule
 from delayzero.delays.channel import resolve_law
@@ -29,6 +32,8 @@ from delayzero.settings.learning import LearnerConfig, QConfig, ReanalysisConfig
 from delayzero.settings.model import ModelConfig
 from delayzero.settings.replay import ReplayConfig
 from delayzero.settings.search import SearchConfig
+
+EngineName = Literal["local", "ray"]
 
 
 @dataclass(frozen=True)
@@ -68,6 +73,16 @@ class TrainConfig:
     """Check at every step that the right action was executed and stored; slow."""
     checkpoint_minutes: float = 5.0
     """Minutes between checkpoints; inf: only at the end or when interrupted."""
+    engine: EngineName = "local"
+    """Where environments are played: local, in this process; ray, in actors of a Ray cluster."""
+    actors: int | None = None
+    """With --engine ray: the number of actors, which share the environments equally."""
+    address: str | None = None
+    """With --engine ray: the cluster's address, auto for this machine's; None: start one here."""
+    actor_cores: float = 1.0
+    """With --engine ray: cores that an actor takes; less than 1 where simulators mostly wait."""
+    actor_gpus: float = 0.0
+    """With --engine ray: the share of a GPU that an actor takes; 0: it uses the CPU."""
     memory_gigabytes: float | None = None
     """Device memory that the run may use, in GB; None: all that is free.
     Frames that would take more than their share of it stay on the host, which is slower."""
@@ -91,9 +106,35 @@ class TrainConfig:
             ),
             NOT_NEGATIVE: ("seed", "evaluate_every"),
             Bounds(0, math.inf, above=True): ("checkpoint_minutes",),
-            POSITIVE: ("memory_gigabytes",),
+            POSITIVE: ("memory_gigabytes", "actor_cores"),
+            SHARE: ("actor_gpus",),
         }
         check_numbers(self, "", bounds)
+        check_choice("engine", self.engine, EngineName)
+        self._check_actors()
+
+    def _check_actors(self) -> None:
+        """Check that the settings of actors go together, and that they can share the work."""
+        if self.engine == "local":
+            own = {field.name: field.default for field in fields(TrainConfig)}
+            for name in ("actors", "address", "actor_cores", "actor_gpus"):
+                if getattr(self, name) != own[name]:
+                    raise ValueError(f"{option(name)} is for Ray; type --engine ray too")
+            return
+        if self.actors is None:
+            raise ValueError("--engine ray needs the number of actors; type --actors 2, or more")
+        check_numbers(self, "", {COUNT: ("actors",)})
+        if self.envs % self.actors:
+            shares = [n for n in range(1, self.envs + 1) if self.envs % n == 0]
+            raise ValueError(
+                f"--actors is {self.actors}, which cannot share {self.envs} environments equally; "
+                f"type --actors {_nearest(shares, self.actors)}, or another --envs"
+            )
+
+    @property
+    def shares(self) -> int:
+        """The number of parts into which the environments are divided."""
+        return self.actors or 1
 
     @property
     def delays(self) -> DelaySettings | None:
@@ -143,6 +184,11 @@ class TrainConfig:
         name = file_name(*words)
         label = f"-{file_name(self.label)}" if self.label else ""
         return self.folder or f"runs/{name}-seed{self.seed}{label}"
+
+
+def _nearest(numbers: Sequence[int], wanted: int) -> int:
+    """Return the number that is nearest to the wanted one."""
+    return min(numbers, key=lambda number: abs(number - wanted))
 
 
 def _delay_words(delays: DelaySettings) -> list[str]:

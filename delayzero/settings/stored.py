@@ -14,7 +14,10 @@ from delayzero.settings.run import TrainConfig
 from delayzero.words import meant
 
 Config = TypeVar("Config")
-FREE_FIELDS = ("folder", "label", "log_every", "checkpoint_minutes", "memory_gigabytes")
+FREE_FIELDS = (
+    *("folder", "label", "log_every", "checkpoint_minutes", "memory_gigabytes"),
+    *("address", "actor_cores", "actor_gpus"),
+)
 """Settings that may change when a run is resumed: they do not affect what it learns."""
 
 

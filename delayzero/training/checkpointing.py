@@ -6,13 +6,11 @@ from contextlib import closing
 from dataclasses import asdict
 from typing import Any
 
-import numpy as np
-
 from delayzero.arguments import UsageError
 from delayzero.model.build import data_type
 from delayzero.playing import Ending
-from delayzero.playing.environments import Environments
-from delayzero.progress import progress, say
+from delayzero.playing.actor import State
+from delayzero.progress import say
 from delayzero.replay import FrameWriter, arrays_of, cut_off, release, with_arrays
 from delayzero.runs.checkpoint import BrokenCheckpointError, Checkpoints, examples_of
 from delayzero.runs.run_folder import RunFolder, changed_settings
@@ -48,7 +46,7 @@ class RunCheckpoints:
     """Saves and restores the parts of a run.
 
     A checkpoint has the arrays ``learner`` (weights, optimiser, counters), ``replay`` and
-    ``collector`` (the player, and the log of actions), and ``progress``, plain numbers.
+    ``collector`` (who plays, and the log of actions), and ``progress``, plain numbers.
     """
 
     def __init__(
@@ -56,14 +54,13 @@ class RunCheckpoints:
         config: TrainConfig,
         folder: RunFolder,
         checkpoints: Checkpoints,
-        env: Environments,
         collector: Collector,
         learning: Learning,
         reporter: Reporter,
     ) -> None:
         self._config, self._folder = config, folder
-        self._checkpoints, self._env = checkpoints, env
-        self._collector, self._learning, self._reporter = collector, learning, reporter
+        self._checkpoints, self._collector = checkpoints, collector
+        self._learning, self._reporter = learning, reporter
 
     def latest(self) -> int | None:
         """Return the number of the newest checkpoint, the rounds that were played, or None."""
@@ -73,13 +70,13 @@ class RunCheckpoints:
         """Write a checkpoint, unless there is one of this round."""
         if self._checkpoints.latest() == rounds:
             return
-        actions, environments = self._env.state()
+        playing, environments = self._collector.state()
         learning, reporter = self._learning, self._reporter
-        rebuilt = self._env.rebuilds(int(learning.replay.length))
+        rebuilt = self._collector.rebuilds(int(learning.replay.length))
         parts = {
             "learner": learning.state,
             "replay": arrays_of(learning.replay, frames=not rebuilt),
-            "collector": {**self._collector.state(), "actions": actions},
+            "collector": playing,
         }
         numbers = {
             "schema": SCHEMA,
@@ -108,19 +105,17 @@ class RunCheckpoints:
         self._check_settings(numbers["config"])
         stored = numbers["frames"] == "stored"
         learning, empty = self._learning, self._learning.replay
-        actions = np.zeros((numbers["environments"]["steps"], empty.num_envs), np.int32)
         examples = examples_of(
             {
                 "learner": learning.state,
                 "replay": arrays_of(empty, frames=stored),
-                "collector": {**self._collector.state(), "actions": actions},
+                "collector": self._collector.example(numbers["environments"]),
             }
         )
         release(empty, frames=stored)  # there may be no room for two
         parts = self._checkpoints.restore(examples)
         replay = with_arrays(empty, parts["replay"], frames=stored)
         learning.restore(parts["learner"], replay, numbers)
-        self._collector.restore(parts["collector"])
         reporter = self._reporter
         reporter.recent = [Ending(*episode) for episode in numbers["recent"]]
         if not reporter.log.restore(numbers["metrics_bytes"], numbers["evaluations"]):
@@ -131,7 +126,7 @@ class RunCheckpoints:
         reporter.alarms.counts = dict(numbers["alarms"])
         times = numbers["times"]
         learning.times |= {name: times.get(name, 0.0) for name in learning.times}
-        self._restore_environments(parts["collector"]["actions"], numbers["environments"], stored)
+        self._restore_collector((parts["collector"], numbers["environments"]), stored)
         reporter.watch.restore(numbers["seconds"], numbers["compile_seconds"], times)
         say(f"resumed at {self._collector.interactions} interactions, {learning.updates} updates")
         return int(numbers["rounds"])
@@ -159,32 +154,27 @@ class RunCheckpoints:
                 f"{', '.join(changes)}; use the run's settings, or type another --folder"
             )
 
-    def _restore_environments(
-        self, actions: Any, numbers: dict[str, Any], frames_stored: bool
-    ) -> None:
+    def _restore_collector(self, state: State, frames_stored: bool) -> None:
         """Play everything again; the replay's frames too, where the checkpoint has none."""
         learning = self._learning
         writer = FrameWriter(learning.replay.frames)
         see = None if frames_stored else writer.write
-        with progress("environments", len(actions)) as advance:
-            observations = self._env.restore(actions, numbers, advance, see)
+        came_back = self._collector.restore(state, see)
         writer.finish()
         learning.replay = learning.replay._replace(frames=writer.frames)
-        if observations is None and not frames_stored:
+        if not came_back and not frames_stored:
             raise BrokenCheckpointError(
                 "this run's frames are rebuilt by playing its actions again, and the environment "
                 f"showed something else than before: resume with the versions in "
                 f"{self._folder.starts}"
             )
-        if observations is None:
+        if not came_back:
             say(
                 "the environment did not come back to where it was: episodes in flight are "
                 "restarted"
             )
             learning.replay = cut_off(learning.replay)
             self._collector.begin()
-        else:
-            self._collector.resume(observations)
 
     def close(self) -> None:
         """Close the checkpoints."""

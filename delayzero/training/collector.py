@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 import jax
@@ -14,17 +15,21 @@ from jax.stages import Lowered
 
 from delayzero.learning.reanalysis import targets_of, with_newest_searched
 from delayzero.planning import SearchResult
-from delayzero.playing import Delayed, Ending
+from delayzero.playing import Ending
+from delayzero.playing.actor import SelfPlay, State, seed_of_environments
 from delayzero.playing.audit import Audit
-from delayzero.playing.streams import (
-    STREAM_ACTING,
-    STREAM_NEWEST,
-    STREAM_TRAINING_ENVS,
-    run_key,
-    run_seed,
-)
+from delayzero.playing.streams import STREAM_NEWEST, run_key
 from delayzero.playing.system import System
-from delayzero.replay import Decisions, HostFrames, Replay, Step, Targets, Transitions, append
+from delayzero.replay import (
+    Decisions,
+    HostFrames,
+    Replay,
+    Step,
+    Targets,
+    Transitions,
+    append,
+    cut_off,
+)
 from delayzero.settings import LearningConfig
 
 
@@ -38,37 +43,35 @@ class Played(NamedTuple):
     """The model variables with which they were played."""
     updates: int
     """The number of updates that the variables have had."""
+    begun_again: bool
+    """Whether the episodes before them were abandoned."""
 
 
 class Collector:
-    """Plays N environments and stores the steps.
+    """Plays the environments of a run and stores the steps."""
 
-    :meth:`state` has everything that is needed to resume exactly, except for the environments
-    themselves.
-    """
+    def __init__(self, system: System, actors: SelfPlay) -> None:
+        """Prepare.
 
-    def __init__(self, system: System, delayed: Delayed) -> None:
-        config = system.config
-        self._system = system
-        self._player = system.player(delayed, run_key(config.seed, STREAM_ACTING), explore=True)
+        Args:
+            system: The run's parts.
+            actors: Who plays.
+        """
+        self._system, self._actors = system, actors
         store = functools.partial(_append_rows, system)
         self._append = jax.jit(store, donate_argnums=0)
-        self._search_key = run_key(config.seed, STREAM_NEWEST)
-        self._audit = _audit(system) if config.audit else None
-        self.interactions = 0
+        self._search_key = run_key(system.config.seed, STREAM_NEWEST)
+        self._audit = _audit(system) if system.config.audit else None
+
+    @property
+    def interactions(self) -> int:
+        """Steps of all environments so far."""
+        return self._actors.interactions
 
     def begin(self) -> None:
         """Reset the environments, abandoning the episodes in progress."""
-        # The seed depends on the interactions: a second reset should not repeat the same episodes.
-        self._player.begin(
-            run_seed(self._system.config.seed, STREAM_TRAINING_ENVS, self.interactions)
-        )
-        if self._audit is not None:
-            self._audit.forget()
-
-    def resume(self, observation: Any) -> None:
-        """Continue with environments whose state was restored."""
-        self._player.resume(observation)
+        self._actors.begin(seed_of_environments(self._system.config, self.interactions))
+        self._forget()
 
     def lowered(self, variables: Any, replay: Replay) -> Iterator[Lowered]:
         """Yield the functions that a whole round calls, lowered.
@@ -77,11 +80,8 @@ class Collector:
             variables: The model's variables, or their shapes.
             replay: Where rows will be stored.
         """
-        acting = list(self._player.lowered(variables))
-        yield from acting
-        if not acting:
-            return
-        search = acting[0].out_info[1].search
+        acting = self._actors.acting(variables)
+        yield from acting.programs
         count = self._system.config.rows
         host, observation = isinstance(replay.frames, HostFrames), replay.frames.shape[1:]
         frame = jax.ShapeDtypeStruct(observation, replay.frames.dtype)
@@ -90,7 +90,7 @@ class Collector:
         transitions, decisions = jax.tree.map(
             lambda x: jax.ShapeDtypeStruct((count, *x.shape[1:]), x.dtype), kept
         )
-        rows = (frames, transitions, decisions, (search,) * count)
+        rows = (frames, transitions, decisions, (acting.search,) * count)
         yield self._append.lower(replay, *rows, variables, self._search_key, jnp.int32(0))
 
     def play(self, variables: Any, updates: int) -> Played:
@@ -103,22 +103,18 @@ class Collector:
         config = self._system.config
         left = config.interactions - self.interactions
         count = min(config.rows, -(-left // config.envs))
-        random, tail = 0, 0
-        if isinstance(config, LearningConfig):
-            random, tail = config.random_interactions, config.tail_updates
+        tail = config.tail_updates if isinstance(config, LearningConfig) else 0
         progress = updates / max(1, config.total_updates - tail)
-        played = Played([], [], variables, updates)
-        for _ in range(count):
-            at_random = self.interactions < random
-            step, endings = self._player.step(variables, progress=progress, at_random=at_random)
-            played.steps.append(step)
-            played.endings.extend(endings)
-            self.interactions += int(np.sum(~step.final))
-        return played
+        rows = self._actors.play(variables, count, progress)
+        endings = list(chain.from_iterable(rows.endings))
+        return Played(rows.steps, endings, variables, updates, rows.begun_again)
 
     def store(self, replay: Replay, played: Played) -> Replay:
         """Return the replay with the rows of a round, and targets for them."""
         steps = played.steps
+        if played.begun_again:
+            replay = cut_off(replay)
+            self._forget()
         if isinstance(replay.frames, HostFrames):
             jax.block_until_ready(replay.priority)  # no update may still be reading these frames
             slots = (int(replay.length) + np.arange(len(steps))) % replay.rows
@@ -146,14 +142,24 @@ class Collector:
         played = self.play(variables, updates)
         return self.store(replay, played), played.endings
 
-    def state(self) -> dict[str, Any]:
-        """Return the arrays from which :meth:`restore` continues exactly."""
-        return {**self._player.state(), "interactions": np.array(self.interactions)}
+    def state(self) -> State:
+        """Return arrays and numbers from which :meth:`restore` continues exactly."""
+        return self._actors.state()
 
-    def restore(self, state: dict[str, Any]) -> None:
-        """Continue from a :meth:`state`."""
-        self._player.restore(state)
-        self.interactions = int(state["interactions"])
+    def example(self, numbers: Any) -> dict[str, Any]:
+        """Return arrays with the shapes of those of a state with these numbers."""
+        return self._actors.example(numbers)
+
+    def restore(self, state: State, see: Callable[[Any], Any] | None = None) -> bool:
+        """Continue from a :meth:`state`; see :meth:`SelfPlay.restore`."""
+        self._forget()
+        return self._actors.restore(state, see)
+
+    def rebuilds(self, rows: int) -> bool:
+        """Return whether :meth:`restore` brings back all observations of the rows."""
+        return self._actors.rebuilds(rows)
+
+    def _forget(self) -> None:
         if self._audit is not None:
             self._audit.forget()
 

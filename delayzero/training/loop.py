@@ -1,9 +1,10 @@
 """The training loop: play some rows, learn as much as is due, write down what happened.
 
-One process, an exact ratio of updates to interactions; one thing after the other, or learning from
-the rounds before while a round is played (``overlap``). Randomness comes from keys derived from the
-seed and from counters, so on one machine a run is a function of its settings, and a resumed one
-continues as if it had never stopped (docs/runs.md, Reproducibility).
+An exact ratio of updates to interactions; one thing after the other, or learning from the rounds
+before while a round is played (``overlap``). Rounds are played in this process or by the actors of
+a Ray cluster (``engine``). Randomness comes from keys derived from the seed and from counters, so
+on one machine a run is a function of its settings, and a resumed one continues as if it had never
+stopped (docs/runs.md, Reproducibility).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from typing import Any
 from delayzero.arguments import UsageError
 from delayzero.files import plain
 from delayzero.playing import Ending
+from delayzero.playing.actor import Actor, SelfPlay
 from delayzero.playing.environments import Environments
 from delayzero.playing.system import System, build_system
 from delayzero.progress import Advance, progress, say
@@ -35,6 +37,7 @@ from delayzero.training.collector import Collector
 from delayzero.training.evaluating import Evaluations
 from delayzero.training.learning import Learning, copied
 from delayzero.training.programs import Programs
+from delayzero.training.remote import remote_actors
 from delayzero.training.reporting import Callbacks, Reporter, Round, Stopwatch
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -65,7 +68,8 @@ def train(
         DivergedError: The loss was not finite.
     """
     folder = RunFolder(Path(config.run_folder))
-    env = Environments.of(config)  # first: a typing error should leave no folder
+    local = config.engine == "local"
+    env = Environments.of(config, None if local else 1)  # first: a wrong id leaves no folder
     try:
         system = build_system(folder.as_begun(config), Spaces.of(env.delayed.env))
         if folder.finished(config):
@@ -73,16 +77,17 @@ def train(
             return Outcome(True, folder.path)
         check_version(folder)
         _check_spaces(folder, system)
-        if folder.starts.exists() and not folder.has_begun():
-            say(f"{folder.path} has no checkpoint: the run begins again")
-        folder.open(config, command)
-        folder.save_spaces(system.spaces.to_json())
-        advise(system)
-        trainer = Trainer(system, env, folder, callbacks)
-        try:
-            return Outcome(trainer.run(), folder.path)
-        finally:
-            trainer.close()
+        with nullcontext(Actor(system, env)) if local else remote_actors(config, system) as actors:
+            if folder.starts.exists() and not folder.has_begun():
+                say(f"{folder.path} has no checkpoint: the run begins again")
+            folder.open(config, command)
+            folder.save_spaces(system.spaces.to_json())
+            advise(system)
+            trainer = Trainer(system, actors, folder, callbacks)
+            try:
+                return Outcome(trainer.run(), folder.path)
+            finally:
+                trainer.close()
     finally:
         env.close()
         folder.close()
@@ -130,13 +135,13 @@ class Trainer:
     def __init__(
         self,
         system: System,
-        env: Environments,
+        actors: SelfPlay,
         folder: RunFolder,
         callbacks: Callbacks | None = None,
     ) -> None:
         self._config, self._callbacks = system.config, callbacks or Callbacks()
         self.folder = folder
-        self.collector = Collector(system, env.delayed)
+        self.collector = Collector(system, actors)
         programs = Programs(system, say, self.collector.lowered)
         checkpoints = Checkpoints(folder.checkpoints)
         self.learning = Learning(system, programs, folder.path, checkpoints)
@@ -145,7 +150,7 @@ class Trainer:
         alarms = Alarms(system.spaces.actions.count)
         self.reporter = Reporter(folder, self.learning, watch, alarms, self._callbacks.on_metrics)
         self.checkpoints = RunCheckpoints(
-            system.config, folder, checkpoints, env, self.collector, self.learning, self.reporter
+            system.config, folder, checkpoints, self.collector, self.learning, self.reporter
         )
         self.evaluations = Evaluations(
             system, folder, self.learning, self.reporter, self._callbacks

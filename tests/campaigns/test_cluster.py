@@ -90,6 +90,13 @@ def test_an_address_needs_the_engine():
         Where("processes", "auto")
 
 
+@needs_ray
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "127.0.0.1:99999999", "no such host:6379"])
+def test_where_no_cluster_answers_a_line_says_what_to_type(address):
+    with pytest.raises(UsageError, match="no Ray cluster answers there"), connected(address):
+        pass
+
+
 def test_a_task_that_is_cancelled_lets_its_command_save(tmp_path, monkeypatch):
     monkeypatch.setattr(cluster.time, "sleep", interrupt_when(tmp_path / "log.txt", "ready"))
     (tmp_path / "slow.py").write_text(SLOW)

@@ -2,6 +2,7 @@ import pytest
 
 from delayzero.training import loop
 
+from .mortal import mortal_in
 from .small import SharedPrograms, small
 
 
@@ -18,3 +19,10 @@ def whole_run(tmp_path_factory):
         patch.setattr(loop, "Programs", SharedPrograms)
         assert loop.train(small(folder), ["delayzero", "train", "two words"]).finished
     return folder
+
+
+@pytest.fixture
+def mortal(tmp_path, monkeypatch):
+    """The current folder, with a module whose environments end or stop their process."""
+    mortal_in(tmp_path, monkeypatch)
+    return tmp_path

@@ -13,6 +13,7 @@ import orbax.checkpoint as ocp
 from gymnasium import spaces
 
 from delayzero.envs.recording import ActionLog
+from delayzero.playing.actor import Actor
 from delayzero.playing.environments import Environments, make_training_env
 from delayzero.playing.system import build_system
 from delayzero.replay import HostFrames
@@ -131,7 +132,8 @@ def trainer(config, make_env=make_training_env):
     folder = RunFolder(Path(config.run_folder))
     folder.open(config, ["delayzero", "train", "test"])
     env = Environments(make_env(config), config.delays)
-    return loop.Trainer(build_system(config, Spaces.of(env.delayed.env)), env, folder)
+    system = build_system(config, Spaces.of(env.delayed.env))
+    return loop.Trainer(system, Actor(system, env), folder)
 
 
 class Crash(Exception):

@@ -12,6 +12,7 @@ from delayzero.arguments import UsageError
 from delayzero.evaluation.episodes import Evaluator
 from delayzero.model import WorldModel
 from delayzero.planning import Planner
+from delayzero.playing.actor import Actor
 from delayzero.playing.environments import Environments, make_training_env
 from delayzero.playing.system import build_system
 from delayzero.runs.weights import load_weights
@@ -208,7 +209,7 @@ def test_the_random_agent_neither_searches_nor_keeps_what_it_saw(monkeypatch):
     system = build_system(config, Spaces.of(env.delayed.env))
     assert system.replay_rows < 2 * (config.rows + config.stack)
     replay = system.empty_replay()
-    collector = Collector(system, env.delayed)
+    collector = Collector(system, Actor(system, env))
     collector.begin()
     counts = np.zeros(2)
     for _ in range(20):

@@ -10,6 +10,7 @@ import pytest
 
 from delayzero.actions import Queue
 from delayzero.envs.make import make_vector
+from delayzero.playing.actor import Actor
 from delayzero.playing.audit import MisalignedError
 from delayzero.playing.environments import Environments, make_training_env
 from delayzero.playing.streams import STREAM_TRAINING_ENVS, run_seed
@@ -25,8 +26,7 @@ def set_up(config, host_frames=False, env=None):
     env = Environments(make_training_env(config) if env is None else env, config.delays)
     system = build_system(config, Spaces.of(env.delayed.env))
     replay = system.empty_replay(host_frames=host_frames)
-    collector = Collector(system, env.delayed)
-    collector.environments = env
+    collector = Collector(system, Actor(system, env))
     collector.begin()
     variables = jax.jit(system.first_state)(jax.random.key(0)).variables
     return collector, replay, stirred(variables)
@@ -39,7 +39,7 @@ def play(config, rounds, **options):
     for i in range(rounds):
         replay, ended = collector.collect(variables, replay, 10 * i)
         finished += ended
-        stacks.append(np.asarray(collector.state()["frames"])[:, -config.stack :])
+        stacks.append(np.asarray(collector.state()[0]["frames"])[:, -config.stack :])
         interactions.append(collector.interactions)
     return collector, replay, finished, stacks, interactions
 
@@ -164,13 +164,13 @@ def test_atari_is_stored_as_it_happened():
 def test_random_play_is_uniform_and_ends_when_it_should():
     config = small(stack=2, random_interactions=400, interactions=800, rows=6)
     collector, replay, variables = set_up(config)
-    before, seen = collector._player._act, []
+    before, seen = collector._actors._player._act, []
 
     def watched(*args, at_random, **options):
         seen.append(at_random)
         return before(*args, at_random=at_random, **options)
 
-    collector._player._act = watched
+    collector._actors._player._act = watched
     while collector.interactions < 500:
         replay, _ = collector.collect(variables, replay, 0)
     length = int(replay.length)
@@ -203,15 +203,14 @@ def test_its_state_goes_on_exactly(rounds, delay):
     collector, replay, variables = set_up(config)
     for _ in range(rounds):
         replay, _ = collector.collect(variables, replay, 0)
-    state = jax.tree.map(np.array, collector.state())
+    arrays, numbers = collector.state()
+    state = jax.tree.map(np.array, arrays)
     assert state["final"].all() == (rounds == 1)
     assert state["first"].all() == (rounds == 7)
-    env = Environments.of(config)
-    again = Collector(collector._system, env.delayed)
-    again._player._act, again._append = collector._player._act, collector._append
-    again.restore(state)
-    saved, numbers = collector.environments.state()
-    again.resume(env.restore(saved, json.loads(json.dumps(numbers)), lambda _: None))
+    again = Collector(collector._system, Actor(collector._system, Environments.of(config)))
+    again._append = collector._append
+    again._actors._player._act = collector._actors._player._act
+    assert again.restore((state, json.loads(json.dumps(numbers))))
     assert again.interactions == collector.interactions
     other = jax.tree.map(lambda x: jax.numpy.array(np.array(x)), replay)
     for _ in range(2):

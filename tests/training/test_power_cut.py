@@ -57,12 +57,11 @@ def runs(tmp_path_factory):
 
 def digest(trainer, rounds):
     """A digest of everything that a run continues with."""
-    actions, environments = trainer.checkpoints._env.state()
+    playing, environments = trainer.collector.state()
     trees = (
         trainer.learning.state,
         arrays_of(trainer.learning.replay, frames=True),
-        trainer.collector.state(),
-        actions,
+        playing,
     )
     made = hashlib.sha256(json.dumps([rounds, environments], sort_keys=True).encode())
     made.update(json.dumps(trainer.learning.numbers(), sort_keys=True).encode())
