@@ -15,6 +15,7 @@ from typing import Any, TextIO, get_args
 
 from delayzero.arguments import UsageError
 from delayzero.files import append_line, make_folder, read_json, read_lines, write_json
+from delayzero.learning.devices import learner_devices
 from delayzero.model.build import data_type
 from delayzero.progress import say
 from delayzero.runs.checkpoint import Checkpoints
@@ -24,7 +25,9 @@ from delayzero.settings import SearchingConfig, TrainConfig
 from delayzero.settings.model import DataType
 from delayzero.settings.stored import from_json, untrusted_code
 
-FREE_FIELDS = (*("folder", "label", "log_every", "checkpoint_minutes", "memory_gigabytes"),)
+FREE_FIELDS = (
+    *("folder", "label", "log_every", "checkpoint_minutes", "memory_gigabytes", "devices"),
+)
 """Settings that may change when a run is resumed: they do not affect what it learns."""
 STARTS_REMEDY = "restore a copy, or delete it, and type the same command"
 
@@ -98,7 +101,7 @@ class RunFolder(RunPaths):
             ) from None
         if self.has_begun():
             self._check_same(config)
-        now = versions(config.env)
+        now = {**versions(config.env), "devices": learner_devices(config)}
         if self.has_begun():
             self._warn_of_changes(now)
         write_json(self.settings, asdict(config))

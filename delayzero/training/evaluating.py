@@ -49,7 +49,7 @@ class Evaluations:
     def on_the_way(self, interactions: int) -> None:
         """Evaluate during training."""
         config, learning, watch = self._system.config, self._learning, self._reporter.watch
-        variables = learning.state.variables
+        variables = learning.variables()
         with watch.measure("evaluating"):
             if self._evaluator is None:
                 self._evaluator = Evaluator(
@@ -71,7 +71,7 @@ class Evaluations:
     def conclude(self, interactions: int) -> None:
         """Evaluate at the end, and write the result."""
         config, learning, watch = self._system.config, self._learning, self._reporter.watch
-        variables, trained = learning.state.variables, watch.elapsed()
+        variables, trained = learning.variables(), watch.elapsed()
         evaluator = Evaluator(self._system, config.final_episodes, max_steps=config.final_max_steps)
         with progress("evaluate", config.final_episodes) as advance:
             episodes = evaluator.play(variables, config.seed, advance)
