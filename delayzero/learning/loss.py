@@ -76,7 +76,7 @@ def unroll_model(
     states = jnp.stack(latents)
     over_steps = model.together if together else model.several
     prediction = over_steps("predict", states)
-    compared = _after_steps(states[1:], batch.compared)
+    compared = _after_steps(model.mesh, states[1:], batch.compared)
     imagined = over_steps("predict_projection", over_steps("project", compared))
     gates = over_steps("prefix_input", states[1:])
     memory = zero = model.model.initial_memory(states.shape[1])
@@ -163,7 +163,7 @@ def efficientzero_loss(
     policy_losses = -jnp.sum(policy * log_policy, axis=-1) * alive
     value_losses = support.cross_entropy(out.value_logits, value) * taken
     prefix_losses = support.cross_entropy(out.prefix_logits, prefix) * taken[1:]
-    compared = _after_steps(taken[1:], batch.compared)
+    compared = _after_steps(mesh, taken[1:], batch.compared)
     # Equals comparing all steps, on average over the choices, except for their normalisation.
     consistency_losses = -out.similarity * compared * (steps / compared.shape[0])
     per_sample = (
@@ -207,25 +207,28 @@ def real_latents(model: InTraining, batch: Batch) -> Array:
     """Encode the observations after the compared steps as one batch of latents ``[C * B, ...]``."""
 
     def compared(x: Array) -> Array:
-        return _after_steps(x[:, 1:].swapaxes(0, 1), batch.compared)
+        return _after_steps(model.mesh, x[:, 1:].swapaxes(0, 1), batch.compared)
 
     groups = batch.following.swapaxes(0, 1), jax.tree.map(compared, batch.queue)
     latents: Array = model("represent", *merged(model.mesh, groups))
     return latents
 
 
-def _after_steps(values: Array, steps: Array) -> Array:
+def _after_steps(mesh: Mesh | None, values: Array, steps: Array) -> Array:
     """Select from values after all steps, ``[K, B, ...]``, those after ``steps`` ``[B, C]``.
 
     Returns:
         ``[C, B, ...]``.
     """
+    # With unique indices the gradient is written without additions.
+    if mesh is None:
+        return values.at[steps.T, jnp.arange(values.shape[1])].get(unique_indices=True)
 
     def chosen(values: Array, steps: Array) -> Array:
-        # With unique indices the gradient is written without additions.
         selected: Array = values.at[steps].get(unique_indices=True)
         return selected
 
+    # Position by position: the compiler then knows that every device has what it selects from.
     return jax.vmap(chosen, in_axes=(1, 0), out_axes=1)(values, steps)
 
 
