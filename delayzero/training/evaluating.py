@@ -10,6 +10,7 @@ import jax
 from delayzero.evaluation.episodes import Evaluator, summary
 from delayzero.evaluation.prediction import foresight_program, measure_foresight
 from delayzero.files import write_json, write_whole
+from delayzero.learning.devices import learner_devices
 from delayzero.playing.streams import STREAM_PREDICTION, run_key
 from delayzero.playing.system import System
 from delayzero.progress import progress, say
@@ -102,7 +103,7 @@ class Evaluations:
                 "evaluate_seconds": round(evaluated, 1),
                 "peak_gigabytes": peak_gigabytes(),
                 "prediction": prediction,
-                "versions": versions(config.env),
+                "versions": {**versions(config.env), "devices": learner_devices(config)},
             },
         )
         say(f"score {score_text(scores)} over {episodes_text(scores)}")
