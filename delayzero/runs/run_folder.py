@@ -82,8 +82,9 @@ class RunFolder(RunPaths):
 
         Raises:
             UsageError: The folder holds a run with different settings, another process trains in
-                it, or the path is a file.
+                it, the path is a file, or the run asks for devices that it cannot share.
         """
+        devices = learner_devices(config)  # first: a typing error should leave no folder
         try:
             make_folder(self.path)
         except (FileExistsError, NotADirectoryError):
@@ -101,7 +102,7 @@ class RunFolder(RunPaths):
             ) from None
         if self.has_begun():
             self._check_same(config)
-        now = {**versions(config.env), "devices": learner_devices(config)}
+        now = {**versions(config.env), "devices": devices}
         if self.has_begun():
             self._warn_of_changes(now)
         write_json(self.settings, asdict(config))
