@@ -1,6 +1,8 @@
 """A run's time, projected with updates that do nothing; processes side by side; load."""
 
 import json
+import os
+import subprocess
 import sys
 from contextlib import nullcontext
 from pathlib import Path
@@ -31,6 +33,14 @@ def side_by_side(monkeypatch):
     import side_by_side
 
     return side_by_side
+
+
+@pytest.fixture
+def scale_sizes(monkeypatch):
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "benchmarks"))
+    import scale_sizes
+
+    return scale_sizes
 
 
 @pytest.fixture
@@ -225,3 +235,34 @@ def test_actors_are_compared_with_the_local_engine(monkeypatch, capsys):
     assert asked == [("local", None, 6, 4), ("ray", 2, 6, 4), ("ray", 3, 6, 4)]
     speed_ups = {name: engine["speed_up"] for name, engine in made["engines"].items()}
     assert speed_ups == {"local": 1.0, "2 actors": 2.0, "3 actors": 3.0}
+
+
+def test_sizes_of_what_devices_keep_and_send(scale_sizes, monkeypatch, capsys):
+    words = ("cartpole", "debug", "--delay", "walk:3", "--devices", "1", "4")
+    made = printed(scale_sizes, words, monkeypatch, capsys)
+    sizes, alone, four = made["bytes"], made["1 devices"], made["4 devices"]
+    system = scale_sizes.system_of("cartpole", "debug", delay="walk:3")
+    envs, rows, frame = system.config.envs, system.replay_rows, 4 * 4
+    assert sizes["replay"]["frames"] == rows * envs * frame
+    batch, unroll = system.config.batch_size, system.config.learner.unroll
+    assert sizes["batch"]["frames"] == batch * (1 + unroll) * frame
+    assert sizes["sweep chunk"]["frames"] == system.sweep_roots * frame
+    assert sizes["round"]["frames"] == system.config.rows * envs * frame
+    assert sizes["learner"]["gradient"] > 4 * 10_000
+    assert alone["sent per update in all"] == 0
+    assert four["sent per update"]["gradient"] == 1.5 * sizes["learner"]["gradient"]
+    replay = sum(sizes["replay"].values())
+    assert alone["kept"] - four["kept"] == replay - replay // 4
+
+
+@pytest.mark.slow
+def test_collectives_are_counted(scale_sizes):
+    command = [sys.executable, scale_sizes.__file__, "cartpole", "debug", "--collectives"]
+    flags = "--xla_backend_optimization_level=0 --xla_force_host_platform_device_count=2"
+    environment = {**os.environ, "XLA_FLAGS": flags}
+    done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
+    made = json.loads(done.stdout)
+    counted = made["collectives of an update"]
+    assert counted["all-reduce"]["bytes"] >= made["bytes"]["learner"]["gradient"]
+    batch = sum(made["bytes"]["batch"].values())
+    assert 0 < counted["reduce-scatter"]["bytes"] < batch

@@ -39,6 +39,7 @@ def environment(cache: Path, jobs: int, daemon: Mapping[str, str] = {}) -> dict[
     if jobs > 1:
         ours["NPROC"] = str(max(1, len(os.sched_getaffinity(0)) // jobs))  # threads of XLA
         ours["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
+        ours["CUDA_VISIBLE_DEVICES"] = "0"  # they share one GPU, not each of them all
         if "XLA_CLIENT_MEM_FRACTION" not in os.environ:  # its new name; JAX refuses both
             ours["XLA_PYTHON_CLIENT_MEM_FRACTION"] = f"{GPU_SHARE / jobs:.4f}"
     return {**ours, **os.environ}

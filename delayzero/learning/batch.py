@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import chex
-import jax
 import jax.numpy as jnp
 from jax import Array
 
@@ -15,8 +14,11 @@ from delayzero.replay import (
     Replay,
     Sample,
     Targets,
+    Transitions,
+    divide_batch,
     episode_starts,
     queues_at,
+    rows_at,
     stacked_frames,
     targets_at,
     window_slots,
@@ -119,7 +121,7 @@ def assemble(
     chex.assert_shape(list(targets), (size, window + 1, ...))
     chex.assert_rank(updates, 0)
     slots, envs = window_slots(replay, sample, window)
-    transitions = jax.tree.map(lambda field: field[slots, envs], replay.transitions)
+    transitions: Transitions = rows_at(replay, replay.transitions, slots, envs)
     start = episode_starts(replay, sample.times, sample.envs)
     compared_times = sample.times[:, None] + 1 + compared
     alive = alive_steps(transitions.terminated, transitions.truncated, unroll)
@@ -140,20 +142,24 @@ def assemble(
     observed, leads = sample.times, 0 if lead is None else lead.mask.shape[0]
     if lead is not None:
         observed = observed.at[:leads].add(-lead.lengths)
-    return Batch(
-        observation=stacked_frames(replay, observed, sample.envs, start),
-        following=stacked_frames(replay, compared_times, sample.envs[:, None], start[:, None]),
-        compared=compared,
-        action=transitions.action[:, :unroll],
-        policy=targets.policy[:, : unroll + 1],
-        value=value,
-        prefix=prefix_targets(transitions.reward, alive, config.prefix_horizon),
-        alive=alive,
-        weight=sample.weights,
-        age=updates - targets.made_at[:, 0],
-        queue=queues_at(replay, slots[:, : unroll + 1], envs[:, : unroll + 1]),
-        lead=lead,
-        reached=stacked_frames(replay, sample.times[:leads], sample.envs[:leads], start[:leads])
-        if reached
-        else None,
+    batch: Batch = divide_batch(
+        replay.mesh,
+        Batch(
+            observation=stacked_frames(replay, observed, sample.envs, start),
+            following=stacked_frames(replay, compared_times, sample.envs[:, None], start[:, None]),
+            compared=compared,
+            action=transitions.action[:, :unroll],
+            policy=targets.policy[:, : unroll + 1],
+            value=value,
+            prefix=prefix_targets(transitions.reward, alive, config.prefix_horizon),
+            alive=alive,
+            weight=sample.weights,
+            age=updates - targets.made_at[:, 0],
+            queue=queues_at(replay, slots[:, : unroll + 1], envs[:, : unroll + 1]),
+            lead=lead,
+            reached=stacked_frames(replay, sample.times[:leads], sample.envs[:leads], start[:leads])
+            if reached
+            else None,
+        ),
     )
+    return batch

@@ -6,9 +6,12 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax import Array
+from jax.sharding import Mesh
 
 from delayzero.model import WorldModel
 from delayzero.model.layers import MOMENTUM
+from delayzero.replay import divide_batch
 
 
 class InTraining:
@@ -17,11 +20,12 @@ class InTraining:
     Attributes:
         model: The model in training mode.
         variables: The variables after the calls so far; parameters never change.
+        mesh: The devices that share a batch; None for one device.
     """
 
-    def __init__(self, model: WorldModel, variables: Any) -> None:
+    def __init__(self, model: WorldModel, variables: Any, mesh: Mesh | None = None) -> None:
         self.model = model.clone(train=True)
-        self.variables = variables
+        self.variables, self.mesh = variables, mesh
 
     def __call__(self, method: str, *inputs: Any) -> Any:
         """Call a method of the model with one batch, ``[B, ...]``."""
@@ -34,9 +38,9 @@ class InTraining:
 
         They are normalised by their common statistics, as outside of training.
         """
-        groups = jax.tree.leaves(inputs)[0].shape[:2]
-        rows = jax.tree.map(lambda x: x.reshape(groups[0] * groups[1], *x.shape[2:]), inputs)
-        return jax.tree.map(lambda x: x.reshape(*groups, *x.shape[1:]), self(method, *rows))
+        groups = jax.tree.leaves(inputs)[0].shape[0]
+        results = self(method, *merged(self.mesh, inputs))
+        return apart(self.mesh, results, groups)
 
     def several(self, method: str, *inputs: Any) -> Any:
         """Call a method of the model with several batches, ``[G, B, ...]``, one after another.
@@ -54,7 +58,32 @@ class InTraining:
         return self.model.apply(self.variables, *inputs, method=method, mutable=["batch_stats"])
 
 
-def _updated_in_turn(old: jax.Array, each: jax.Array) -> jax.Array:
+def merged(mesh: Mesh | None, groups: Any) -> Any:
+    """Return batches ``[G, B, ...]`` as one, ``[G * B, ...]``.
+
+    Group by group; where devices share the batches, position by position, so that all rows of a
+    position stay on its device.
+    """
+
+    def one(x: Array) -> Array:
+        x = x if mesh is None else x.swapaxes(0, 1)
+        return x.reshape(x.shape[0] * x.shape[1], *x.shape[2:])
+
+    return divide_batch(mesh, jax.tree.map(one, groups))
+
+
+def apart(mesh: Mesh | None, rows: Any, count: int) -> Any:
+    """Return the ``count`` batches ``[G, B, ...]`` of which :func:`merged` made one."""
+
+    def several(x: Array) -> Array:
+        if mesh is None:
+            return x.reshape(count, x.shape[0] // count, *x.shape[1:])
+        return x.reshape(x.shape[0] // count, count, *x.shape[1:]).swapaxes(0, 1)
+
+    return jax.tree.map(several, rows)
+
+
+def _updated_in_turn(old: Array, each: Array) -> Array:
     """Return the running statistics after G batches in turn.
 
     With batch statistics s_g they are r_G = m^G old + (1 - m) sum_g m^(G-1-g) s_g. The s_g follow

@@ -19,7 +19,7 @@ from jax import Array
 
 from delayzero.actions import Queue
 from delayzero.model import WorldModel
-from delayzero.replay import Replay, Sample, oldest_time
+from delayzero.replay import Replay, Sample, episode_starts, oldest_time, rows_at
 
 BY_DELAY = 0.5
 """The share of leads that are delays of stored decisions; the others are uniform up to the longest:
@@ -41,11 +41,11 @@ def draw_leads(replay: Replay, key: Array, count: int, longest: int) -> Array:
     kind_key, row_key, uniform_key = jax.random.split(key, 3)
     stored = jnp.minimum(replay.length, replay.rows) * replay.num_envs
     place = jax.random.randint(row_key, (count,), 0, stored)
-    row = place // replay.num_envs, place % replay.num_envs
+    columns = replay.transitions.final, replay.decisions.delay
+    final, delay = rows_at(replay, columns, place // replay.num_envs, place % replay.num_envs)
     uniform = jax.random.randint(uniform_key, (count,), 1, longest + 1)
     by_delay = jax.random.uniform(kind_key, (count,)) < BY_DELAY
-    decided = by_delay & ~replay.transitions.final[row]
-    return jnp.where(decided, jnp.clip(replay.decisions.delay[row], 1, longest), uniform)
+    return jnp.where(by_delay & ~final, jnp.clip(delay, 1, longest), uniform)
 
 
 def lead_queues(replay: Replay, sample: Sample, leads: Array, longest: int) -> Queue:
@@ -61,17 +61,18 @@ def lead_queues(replay: Replay, sample: Sample, leads: Array, longest: int) -> Q
         longest: The longest lead.
     """
     chex.assert_equal_shape([sample.times, sample.envs, leads])
-    rows, envs = replay.rows, sample.envs[:, None]
+    rows = replay.rows
     back = jnp.arange(1, longest + 1, dtype=jnp.int32)
     times = sample.times[:, None] - back  # [F, longest], the nearest first
-    start = replay.start[sample.times % rows, sample.envs]
+    envs = jnp.broadcast_to(sample.envs[:, None], times.shape)
+    start = episode_starts(replay, sample.times, sample.envs)
     earliest = jnp.maximum(start, oldest_time(replay))
     transitions = replay.transitions
-    ends = (transitions.terminated | transitions.truncated)[times % rows, envs]
+    ends = rows_at(replay, transitions.terminated | transitions.truncated, times % rows, envs)
     connected = jnp.cumprod((times >= earliest[:, None]) & ~ends, axis=1).sum(axis=1)
     leads = jnp.minimum(leads, connected)[:, None]
     forward = sample.times[:, None] - leads + back - 1
-    return Queue(transitions.action[forward % rows, envs], back <= leads)
+    return Queue(rows_at(replay, transitions.action, forward % rows, envs), back <= leads)
 
 
 def rolled_latents(model: WorldModel, variables: Any, observation: Array, queue: Queue) -> Array:

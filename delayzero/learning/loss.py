@@ -8,9 +8,10 @@ import chex
 import jax
 import jax.numpy as jnp
 from jax import Array
+from jax.sharding import Mesh
 
 from delayzero.learning.batch import Batch, assert_batch
-from delayzero.learning.in_training import InTraining
+from delayzero.learning.in_training import InTraining, apart, merged
 from delayzero.learning.learner import Metrics
 from delayzero.model import WorldModel
 from delayzero.settings import LearnerConfig
@@ -69,13 +70,13 @@ def unroll_model(
     steps = batch.action.shape[1]
     latents = [_first_latents(model, batch, rolled)]
     with jax.named_scope("real_latents"):
-        real = _project(model, real_latents(model, batch), batch.observation.shape[0])
+        real = _project(model, real_latents(model, batch), batch.compared.shape[1])
     for k in range(steps):
         latents.append(_half_gradient(model("step", latents[-1], batch.action[:, k])))
     states = jnp.stack(latents)
     over_steps = model.together if together else model.several
     prediction = over_steps("predict", states)
-    compared = _after_steps(states[1:], batch.compared)
+    compared = _after_steps(model.mesh, states[1:], batch.compared)
     imagined = over_steps("predict_projection", over_steps("project", compared))
     gates = over_steps("prefix_input", states[1:])
     memory = zero = model.model.initial_memory(states.shape[1])
@@ -111,7 +112,7 @@ def _forecast_similarity(model: InTraining, batch: Batch, latents: Array) -> Arr
         return None
     leads = batch.reached.shape[0]
     queue = jax.tree.map(lambda x: x[:leads, 0], batch.queue)
-    real = _project(model, model("represent", batch.reached, queue), leads)[0]
+    real = _project(model, model("represent", batch.reached, queue), 1)[0]
     imagined = model("predict_projection", model("project", latents[:leads]))
     return cosine(imagined.astype(jnp.float32), real)
 
@@ -122,6 +123,7 @@ def efficientzero_loss(
     batch: Batch,
     config: LearnerConfig,
     rolled: Array | None = None,
+    mesh: Mesh | None = None,
 ) -> tuple[Array, LossOutput]:
     """Compute the loss of a batch.
 
@@ -136,6 +138,7 @@ def efficientzero_loss(
         batch: The batch.
         config: The learner's settings.
         rolled: The latents of the positions with a lead, ``[F, ...]``; they get no gradient.
+        mesh: The devices that share the batch; None for one device.
 
     Returns:
         The loss, ``[]``, and its other outputs.
@@ -144,7 +147,7 @@ def efficientzero_loss(
     direct = model.forecaster is not None
     assert (rolled is None) == (batch.lead is None or direct), "leads are rolled or forecast"
     support, steps = model.support, batch.action.shape[1]
-    in_training = InTraining(model, variables)
+    in_training = InTraining(model, variables, mesh)
     out = unroll_model(
         in_training,
         batch,
@@ -160,7 +163,7 @@ def efficientzero_loss(
     policy_losses = -jnp.sum(policy * log_policy, axis=-1) * alive
     value_losses = support.cross_entropy(out.value_logits, value) * taken
     prefix_losses = support.cross_entropy(out.prefix_logits, prefix) * taken[1:]
-    compared = _after_steps(taken[1:], batch.compared)
+    compared = _after_steps(mesh, taken[1:], batch.compared)
     # Equals comparing all steps, on average over the choices, except for their normalisation.
     consistency_losses = -out.similarity * compared * (steps / compared.shape[0])
     per_sample = (
@@ -203,31 +206,37 @@ def efficientzero_loss(
 def real_latents(model: InTraining, batch: Batch) -> Array:
     """Encode the observations after the compared steps as one batch of latents ``[C * B, ...]``."""
 
-    def merged(x: Array) -> Array:
-        return x.reshape(x.shape[0] * x.shape[1], *x.shape[2:])
-
     def compared(x: Array) -> Array:
-        return merged(_after_steps(x[:, 1:].swapaxes(0, 1), batch.compared))
+        return _after_steps(model.mesh, x[:, 1:].swapaxes(0, 1), batch.compared)
 
-    frames = merged(batch.following.swapaxes(0, 1))
-    latents: Array = model("represent", frames, jax.tree.map(compared, batch.queue))
+    groups = batch.following.swapaxes(0, 1), jax.tree.map(compared, batch.queue)
+    latents: Array = model("represent", *merged(model.mesh, groups))
     return latents
 
 
-def _after_steps(values: Array, steps: Array) -> Array:
+def _after_steps(mesh: Mesh | None, values: Array, steps: Array) -> Array:
     """Select from values after all steps, ``[K, B, ...]``, those after ``steps`` ``[B, C]``.
 
     Returns:
         ``[C, B, ...]``.
     """
     # With unique indices the gradient is written without additions.
-    return values.at[steps.T, jnp.arange(values.shape[1])].get(unique_indices=True)
+    if mesh is None:
+        return values.at[steps.T, jnp.arange(values.shape[1])].get(unique_indices=True)
+
+    def chosen(values: Array, steps: Array) -> Array:
+        selected: Array = values.at[steps].get(unique_indices=True)
+        return selected
+
+    # Position by position: the compiler then knows that every device has what it selects from.
+    return jax.vmap(chosen, in_axes=(1, 0), out_axes=1)(values, steps)
 
 
-def _project(model: InTraining, latents: Array, size: int) -> Array:
-    """Project real latents ``[C * B, ...]`` to ``[C, B, P]``, with B = ``size``, no gradient."""
+def _project(model: InTraining, latents: Array, count: int) -> Array:
+    """Project real latents ``[C * B, ...]`` to ``[C, B, P]``, with C = ``count``, no gradient."""
     projections: Array = model("project", latents).astype(jnp.float32)
-    return jax.lax.stop_gradient(projections.reshape(-1, size, projections.shape[-1]))
+    groups: Array = jax.lax.stop_gradient(apart(model.mesh, projections, count))
+    return groups
 
 
 def _half_gradient(latent: Array) -> Array:

@@ -28,7 +28,16 @@ from delayzero.learning.learner import (
     weight_health,
 )
 from delayzero.model import AtariQModel, QModel, as_floats
-from delayzero.replay import Replay, Sample, episode_starts, stacked_frames, with_priorities
+from delayzero.replay import (
+    Replay,
+    Sample,
+    Transitions,
+    divide_batch,
+    episode_starts,
+    rows_at,
+    stacked_frames,
+    with_priorities,
+)
 from delayzero.settings import QConfig, ReplayConfig
 
 SMALLEST_CHANGE = 1e-8
@@ -148,7 +157,7 @@ class QLearner:
         start = episode_starts(replay, times, envs)
         frames = stacked_frames(replay, times + 1, envs, start, replay.stack + 1)
         slots = times % replay.rows
-        transitions = jax.tree.map(lambda field: field[slots, envs], replay.transitions)
+        transitions: Transitions = rows_at(replay, replay.transitions, slots, envs)
         batch = QBatch(
             observation=frames[:, :-1],
             following=frames[:, 1:],
@@ -157,7 +166,7 @@ class QLearner:
             terminated=transitions.terminated,
             weight=sample.weights,
         )
-        return sample, batch
+        return sample, divide_batch(replay.mesh, batch)
 
     def loss(self, variables: Any, target: Any, batch: QBatch) -> tuple[Array, tuple[Array, Any]]:
         """Compute the loss of a batch.

@@ -8,16 +8,19 @@ import chex
 import jax
 import jax.numpy as jnp
 from jax import Array
+from jax.sharding import Mesh
 
 from delayzero.planning import Planner, SearchResult
 from delayzero.replay import (
     Replay,
     Sample,
     Targets,
+    keep_columns,
     observations_at,
     queues_at,
     window_slots,
 )
+from delayzero.replay.sharding import AXIS, BY_POSITION, EVERYWHERE
 from delayzero.settings import LearnerConfig
 
 
@@ -75,7 +78,7 @@ def sweep(
             envs,
             updates=updates,
         )
-        return _put(targets, slots, envs, new), (position + roots) % stored
+        return _put(replay.mesh, targets, slots, envs, new), (position + roots) % stored
 
     targets, position = jax.lax.fori_loop(0, count, chunk, (replay.targets, position))
     return replay._replace(targets=targets), position
@@ -106,7 +109,7 @@ def with_newest_searched(
     assert isinstance(replay.targets, Targets), "this replay has no targets to renew"
     slots, envs = newest_places(replay, count)
     new = search_rows(planner, variables, key, replay, slots, envs, updates=updates)
-    return replay._replace(targets=_put(replay.targets, slots, envs, new))
+    return replay._replace(targets=_put(replay.mesh, replay.targets, slots, envs, new))
 
 
 def newest_places(replay: Replay, count: int) -> tuple[Array, Array]:
@@ -144,7 +147,7 @@ def search_rows(
     observation = observations_at(replay, slots, envs)
     model = planner.model.bind(variables)
     latent = model.represent(observation, queues_at(replay, slots, envs))
-    return targets_of(planner.search(variables, key, latent, explore=True), updates)
+    return targets_of(_search(replay.mesh, planner, variables, key, latent), updates)
 
 
 def search_windows(
@@ -185,14 +188,14 @@ def search_windows(
     )
     latent = model.represent(observation.reshape(batch * width, *observation.shape[2:]), queue)
     if config.bootstrap == "search" or config.mixed_value_after is not None:
-        flat = targets_of(planner.search(variables, key, latent, explore=True), updates)
+        flat = targets_of(_search(replay.mesh, planner, variables, key, latent), updates)
         return Targets(*(field.reshape(batch, width, *field.shape[1:]) for field in flat))
     value = planner.model.support.decode(model.predict(latent).value_logits)
     value = value.reshape(batch, width)
     states = config.unroll + 1
     latent = latent.reshape(batch, width, *latent.shape[1:])[:, :states]
     flat_latent = latent.reshape(batch * states, *latent.shape[2:])
-    search_result = planner.search(variables, key, flat_latent, explore=True)
+    search_result = _search(replay.mesh, planner, variables, key, flat_latent)
     policy = search_result.policy.reshape(batch, states, -1)
     unused = jnp.zeros((batch, width - states, policy.shape[-1]))
     return Targets(
@@ -203,7 +206,33 @@ def search_windows(
     )
 
 
-def _put(targets: Targets, slots: Array, envs: Array, new: Targets) -> Targets:
+def _search(
+    mesh: Mesh | None, planner: Planner, variables: Any, key: Array, latent: Array
+) -> SearchResult:
+    """Search from latents ``[B, ...]``; on several devices, each from its own.
+
+    A device searches with noise of its own and waits for no other.
+    """
+    if mesh is None:
+        return planner.search(variables, key, latent, explore=True)
+
+    def local(variables: Any, key: Array, latent: Array) -> SearchResult:
+        own_key = jax.random.fold_in(key, jax.lax.axis_index(AXIS))
+        return planner.search(variables, own_key, latent, explore=True)
+
+    result: SearchResult = jax.shard_map(
+        local,
+        mesh=mesh,
+        in_specs=(EVERYWHERE, EVERYWHERE, BY_POSITION),
+        out_specs=BY_POSITION,
+        check_vma=False,  # the loops of a search begin with constants, which do not vary
+    )(variables, key, latent)
+    return result
+
+
+def _put(mesh: Mesh | None, targets: Targets, slots: Array, envs: Array, new: Targets) -> Targets:
     """Return the targets with new ones at ``[slots, envs]``."""
     pairs = zip(targets, new, strict=True)
-    return Targets(*(field.at[slots, envs].set(value) for field, value in pairs))
+    put = Targets(*(field.at[slots, envs].set(value) for field, value in pairs))
+    kept: Targets = keep_columns(mesh, put)
+    return kept

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import optax
 from jax import Array
+from jax.sharding import Mesh
 
 from delayzero.actions import Queue
 from delayzero.learning.augment import augmented
@@ -148,13 +149,23 @@ class Learner:
         with jax.named_scope("leads"):
             return rolled_latents(self.planner.model, variables, observation, batch.lead)
 
-    def gradients(self, variables: Any, batch: Batch) -> tuple[Any, LossOutput]:
-        """Return the gradient of the loss, and the loss's other outputs."""
+    def gradients(
+        self, variables: Any, batch: Batch, mesh: Mesh | None = None
+    ) -> tuple[Any, LossOutput]:
+        """Return the gradient of the loss, and the loss's other outputs.
+
+        Args:
+            variables: The model's variables.
+            batch: The batch.
+            mesh: The devices that share the batch; None for one device.
+        """
         rolled = self.rolled(variables, batch)
 
         def loss(params: Any) -> tuple[Array, LossOutput]:
             with_params = {**variables, "params": params}
-            return efficientzero_loss(self.planner.model, with_params, batch, self.config, rolled)
+            return efficientzero_loss(
+                self.planner.model, with_params, batch, self.config, rolled, mesh
+            )
 
         gradient, output = jax.grad(loss, has_aux=True)(variables["params"])
         return gradient, output
@@ -199,7 +210,7 @@ class Learner:
             sample, batch = self.batch(state, replay, key)
         with jax.named_scope("augmentation"):
             batch = self.augmented(batch, _stream(key, state, AUGMENTATION))
-        gradient, output = self.gradients(state.variables, batch)
+        gradient, output = self.gradients(state.variables, batch, replay.mesh)
         norm = optax.tree.norm(gradient)
         params = state.variables["params"]
         change, optimiser = self._optimiser.update(gradient, state.optimiser, params)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import jax.numpy as jnp
 from jax import Array
+from jax.sharding import Mesh
 
 from delayzero.actions import Queue
 from delayzero.agents import Agent, build_agent
@@ -83,8 +84,8 @@ class System:
 
     @property
     def sweep_roots(self) -> int:
-        """Positions in a chunk of a sweep, never more than are stored when learning begins."""
-        return min(self.searching.reanalysis.roots, self.searching.random_interactions)
+        """Positions in a chunk of a sweep."""
+        return self.searching.sweep_roots
 
     def first_state(self, key: Array) -> LearnerState:
         """The learner's state before the first update."""
@@ -94,7 +95,12 @@ class System:
         return self.learner.init(key, stack, queue)
 
     def empty_replay(
-        self, *, rows: int | None = None, num_envs: int | None = None, host_frames: bool = False
+        self,
+        *,
+        rows: int | None = None,
+        num_envs: int | None = None,
+        host_frames: bool = False,
+        mesh: Mesh | None = None,
     ) -> Replay:
         """Return an empty replay for this agent.
 
@@ -102,6 +108,7 @@ class System:
             rows: Its slots; :attr:`replay_rows` by default.
             num_envs: Environments; those of the run by default.
             host_frames: Keep the frames in the host's memory.
+            mesh: The devices to divide it over; None for one device.
         """
         return create(
             self.replay_rows if rows is None else rows,
@@ -111,6 +118,7 @@ class System:
             queue_width=self.agent.queue_width or 0,
             searched=isinstance(self.learner, Learner),
             host_frames=host_frames,
+            mesh=mesh,
         )
 
     def rows_of(self, steps: Sequence[Step]) -> tuple[Transitions, Decisions]:

@@ -8,6 +8,13 @@ from delayzero.replay.sampling import (
     window_slots,
     with_priorities,
 )
+from delayzero.replay.sharding import (
+    divide_batch,
+    keep_columns,
+    keep_everywhere,
+    mesh_of,
+    replicated,
+)
 from delayzero.replay.steps import Step, rows_of
 from delayzero.replay.storage import (
     Arrays,
@@ -27,6 +34,7 @@ from delayzero.replay.storage import (
     queues_at,
     release,
     row_times,
+    rows_at,
     stacked_frames,
     targets_at,
     with_arrays,
@@ -48,13 +56,19 @@ __all__ = [
     "can_be_sampled",
     "create",
     "cut_off",
+    "divide_batch",
     "draw_uniformly",
     "episode_starts",
+    "keep_columns",
+    "keep_everywhere",
+    "mesh_of",
     "observations_at",
     "oldest_time",
     "queues_at",
     "release",
+    "replicated",
     "row_times",
+    "rows_at",
     "rows_of",
     "sample",
     "stacked_frames",

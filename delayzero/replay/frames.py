@@ -11,7 +11,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.sharding import Mesh
 from numpy.typing import NDArray
+
+from delayzero.replay.sharding import by_environment, gather_sharded, positions
 
 
 @jax.tree_util.register_static
@@ -44,6 +47,14 @@ class HostFrames:
         )
         return frames
 
+    def gather_sharded(self, mesh: Mesh, slots: Array, envs: Array) -> Array:
+        """Return the same, where each device reads the share of the batch that it needs."""
+        spec = positions(mesh, slots)
+        frames: Array = jax.shard_map(
+            self.gather, mesh=mesh, in_specs=(spec, spec), out_specs=spec
+        )(slots, envs)
+        return frames
+
     def write(self, slots: NDArray[Any], rows: Sequence[NDArray[Any]]) -> None:
         """Store rows, each ``[N, ...]``. No compiled function may read at the same time."""
         for slot, row in zip(slots, rows, strict=True):
@@ -54,22 +65,39 @@ Frames = Array | HostFrames
 """Frames ``[rows, N, ...]`` on the device or on the host."""
 
 
-def gather_frames(frames: Frames, slots: Array, envs: Array) -> Array:
-    """Return the frames at ``[slots, envs]`` from the device or the host."""
+def gather_frames(frames: Frames, slots: Array, envs: Array, mesh: Mesh | None = None) -> Array:
+    """Return the frames at ``[slots, envs]`` from the devices or the host.
+
+    Args:
+        frames: ``[R, N, ...]``.
+        slots: ``[B, ...]``.
+        envs: ``[B, ...]``.
+        mesh: The devices, if there are several; each gets its share of the batch.
+    """
     if isinstance(frames, HostFrames):
-        return frames.gather(slots, envs)
+        return (
+            frames.gather(slots, envs) if mesh is None else frames.gather_sharded(mesh, slots, envs)
+        )
+    if mesh is not None:
+        shares: Array = gather_sharded(mesh, frames, slots, envs)
+        return shares
     # The barrier prevents fusion with later operations, which would look up each pixel separately.
     gathered: Array = jax.lax.optimization_barrier(frames[slots, envs])
     return gathered
 
 
 def empty_frames(
-    rows: int, num_envs: int, shape: tuple[int, ...], dtype: Any, host: bool
+    rows: int,
+    num_envs: int,
+    shape: tuple[int, ...],
+    dtype: Any,
+    host: bool,
+    mesh: Mesh | None = None,
 ) -> Frames:
     """Allocate frames for ``rows`` steps of ``num_envs`` environments."""
     if host:
         return HostFrames(np.zeros((rows, num_envs, *shape), dtype))
-    return jnp.zeros((rows, num_envs, *shape), dtype)
+    return jnp.zeros((rows, num_envs, *shape), dtype, device=by_environment(mesh))
 
 
 class FrameWriter:

@@ -8,7 +8,9 @@ import chex
 import jax
 import jax.numpy as jnp
 from jax import Array
+from jax.sharding import Mesh
 
+from delayzero.replay.sharding import AXIS, BY_ENVIRONMENT, EVERYWHERE, keep_columns
 from delayzero.replay.storage import Replay, can_be_sampled, row_times
 from delayzero.settings import WeightKind
 
@@ -53,20 +55,70 @@ def sample(
         weights: See :attr:`~delayzero.settings.ReplayConfig.weights`.
     """
     chex.assert_rank(correction, 0)
-    eligible = can_be_sampled(replay, ahead).ravel()
-    priority = jnp.clip(replay.priority.ravel(), *PRIORITIES)
+    eligible = can_be_sampled(replay, ahead)
+    priority = jnp.clip(replay.priority, *PRIORITIES)
     logits = jnp.where(eligible, exponent * jnp.log(priority), -jnp.inf)
-    noise = jax.random.gumbel(key, logits.shape)
-    _, flat = jax.lax.top_k(logits + noise, batch_size)
-    if weights == "relative":  # factors common to all rows cancel
-        excess = logits[flat] - jnp.min(logits[flat])
+    noise = jax.random.gumbel(key, (logits.size,)).reshape(logits.shape)
+    if replay.mesh is None:
+        flat, drawn, probability = _draw(logits, noise, batch_size)
     else:
-        expected = batch_size * jax.nn.softmax(logits)[flat]  # expected draws with replacement
+        flat, drawn, probability = _draw_sharded(replay.mesh, logits, noise, batch_size)
+    if weights == "relative":  # factors common to all rows cancel
+        excess = drawn - jnp.min(drawn)
+    else:
+        expected = batch_size * probability  # expected draws with replacement
         uniform = batch_size / jnp.sum(eligible)
         excess = jnp.log(jnp.minimum(expected, 1.0) / uniform)  # a row is drawn at most once
     importance = jnp.exp(-correction * jnp.maximum(excess, 0.0))
     slots, envs = flat // replay.num_envs, flat % replay.num_envs
     return Sample(row_times(replay)[slots], envs.astype(jnp.int32), importance)
+
+
+def _draw(logits: Array, noise: Array, count: int) -> tuple[Array, Array, Array]:
+    """Draw the ``count`` rows with the largest sums of logit and noise, both ``[R, N]``.
+
+    Returns:
+        The places of the rows in the flattened table, their logits, and their probabilities in a
+        single draw, ``[count]`` each.
+    """
+    table = logits.ravel()
+    _, flat = jax.lax.top_k(table + noise.ravel(), count)
+    return flat, table[flat], jax.nn.softmax(table)[flat]
+
+
+def _draw_sharded(
+    mesh: Mesh, logits: Array, noise: Array, count: int
+) -> tuple[Array, Array, Array]:
+    """Draw as :func:`_draw` does, from tables that are divided by environment.
+
+    The largest sums of all are among the largest of each device: only those move.
+    """
+
+    def local(logits: Array, noise: Array) -> tuple[Array, Array, Array]:
+        envs = logits.shape[1]
+        table = logits.ravel()
+        sums, places = jax.lax.top_k(table + noise.ravel(), min(count, table.size))
+        first = jax.lax.axis_index(AXIS) * envs
+        flat = places // envs * (envs * mesh.size) + first + places % envs
+
+        def together(x: Array) -> Array:
+            gathered: Array = jax.lax.all_gather(x, AXIS, tiled=True)
+            return gathered
+
+        _, chosen = jax.lax.top_k(together(sums), count)
+        drawn = together(table[places])[chosen]
+        highest = jax.lax.pmax(jnp.max(table), AXIS)
+        total = jax.lax.psum(jnp.sum(jnp.exp(table - highest)), AXIS)
+        return together(flat)[chosen], drawn, jnp.exp(drawn - highest) / total
+
+    drawn: tuple[Array, Array, Array] = jax.shard_map(
+        local,
+        mesh=mesh,
+        in_specs=(BY_ENVIRONMENT, BY_ENVIRONMENT),
+        out_specs=EVERYWHERE,
+        check_vma=False,  # all devices draw the same, which JAX cannot know
+    )(logits, noise)
+    return drawn
 
 
 def draw_uniformly(key: Array, usable: Array, count: int) -> tuple[Array, Array]:
@@ -102,4 +154,5 @@ def with_priorities(replay: Replay, sample: Sample, priorities: Array) -> Replay
     """Return the replay with new priorities ``[B]`` of the sampled rows."""
     chex.assert_equal_shape([sample.times, sample.envs, priorities])
     slots = sample.times % replay.rows
-    return replay._replace(priority=replay.priority.at[slots, sample.envs].set(priorities))
+    priority = replay.priority.at[slots, sample.envs].set(priorities)
+    return replay._replace(priority=keep_columns(replay.mesh, priority))

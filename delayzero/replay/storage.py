@@ -21,9 +21,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
+from jax.sharding import Mesh, NamedSharding
 
 from delayzero.actions import Queue
 from delayzero.replay.frames import Frames, HostFrames, empty_frames, gather_frames
+from delayzero.replay.sharding import by_environment, everywhere, gather_sharded, keep_columns
 from delayzero.spaces import Spaces
 
 
@@ -80,6 +82,8 @@ class Layout:
 
     stack: int = 1
     """The number of frames in an observation."""
+    mesh: Mesh | None = None
+    """The devices that it is divided over, by environment; None for one device."""
 
 
 class Replay(NamedTuple):
@@ -114,6 +118,11 @@ class Replay(NamedTuple):
         """The number of frames in an observation."""
         return self.layout.stack
 
+    @property
+    def mesh(self) -> Mesh | None:
+        """The devices that it is divided over; None for one device."""
+        return self.layout.mesh
+
 
 class Arrays(NamedTuple):
     """The arrays of a replay, as saved in checkpoints."""
@@ -137,6 +146,7 @@ def create(
     queue_width: int = 0,
     searched: bool = True,
     host_frames: bool = False,
+    mesh: Mesh | None = None,
 ) -> Replay:
     """Create an empty replay.
 
@@ -148,29 +158,30 @@ def create(
         queue_width: The width of the queues that the agent's networks see; 0 if they see none.
         searched: Whether rows have targets from a search.
         host_frames: Whether to keep the frames in host memory.
+        mesh: The devices to divide it over, by environment; None for one device.
     """
-    grid, actions = (rows, num_envs), spaces.actions
+    grid, actions, place = (rows, num_envs), spaces.actions, by_environment(mesh)
 
     def flags() -> Array:
-        return jnp.zeros(grid, bool)
+        return jnp.zeros(grid, bool, device=place)
 
     def numbers() -> Array:
-        return jnp.zeros(grid, jnp.float32)
+        return jnp.zeros(grid, jnp.float32, device=place)
 
     def counts() -> Array:
-        return jnp.zeros(grid, jnp.int32)
+        return jnp.zeros(grid, jnp.int32, device=place)
 
     return Replay(
-        frames=empty_frames(rows, num_envs, spaces.shape, spaces.dtype, host_frames),
+        frames=empty_frames(rows, num_envs, spaces.shape, spaces.dtype, host_frames, mesh),
         transitions=Transitions(flags(), flags(), counts(), numbers(), flags(), flags()),
         decisions=Decisions(
             decided=counts(),
             delay=counts(),
             decision_time=counts(),
-            queue=_empty_queues((*grid, queue_width)) if queue_width else (),
+            queue=_empty_queues((*grid, queue_width), place) if queue_width else (),
         ),
         targets=Targets(
-            policy=jnp.full((*grid, actions.count), 1 / actions.count, jnp.float32),
+            policy=jnp.full((*grid, actions.count), 1 / actions.count, jnp.float32, device=place),
             search_value=numbers(),
             network_value=numbers(),
             made_at=counts(),
@@ -178,14 +189,14 @@ def create(
         if searched
         else (),
         start=counts(),
-        priority=jnp.ones(grid, jnp.float32),
-        length=jnp.zeros((), jnp.int32),
-        layout=Layout(stack),
+        priority=jnp.ones(grid, jnp.float32, device=place),
+        length=jnp.zeros((), jnp.int32, device=everywhere(mesh)),
+        layout=Layout(stack, mesh),
     )
 
 
-def _empty_queues(shape: tuple[int, ...]) -> Queue:
-    return Queue(jnp.zeros(shape, jnp.int16), jnp.zeros(shape, bool))
+def _empty_queues(shape: tuple[int, ...], place: NamedSharding | None = None) -> Queue:
+    return Queue(jnp.zeros(shape, jnp.int16, device=place), jnp.zeros(shape, bool, device=place))
 
 
 def append(
@@ -230,16 +241,20 @@ def append(
     if not isinstance(stored_frames, HostFrames):
         assert frames is not None, "this replay keeps frames on the device: pass frames"
         stored_frames = put(stored_frames, frames)
-    return Replay(
-        frames=stored_frames,
-        transitions=Transitions(*map(put, replay.transitions, rows)),
-        decisions=jax.tree.map(put, replay.decisions, decisions),
-        targets=jax.tree.map(put, replay.targets, targets),
-        start=put(replay.start, start),
-        priority=put(replay.priority, jnp.broadcast_to(top, start.shape)),
-        length=replay.length + count,
-        layout=replay.layout,
+    stored: Replay = keep_columns(
+        replay.mesh,
+        Replay(
+            frames=stored_frames,
+            transitions=Transitions(*map(put, replay.transitions, rows)),
+            decisions=jax.tree.map(put, replay.decisions, decisions),
+            targets=jax.tree.map(put, replay.targets, targets),
+            start=put(replay.start, start),
+            priority=put(replay.priority, jnp.broadcast_to(top, start.shape)),
+            length=replay.length + count,
+            layout=replay.layout,
+        ),
     )
+    return stored
 
 
 def cut_off(replay: Replay) -> Replay:
@@ -259,7 +274,8 @@ def cut_off(replay: Replay) -> Replay:
         "reward": old.reward.at[newest].multiply(~unknown),
         "truncated": truncated,
     }
-    return replay._replace(transitions=old._replace(**changed))
+    transitions = keep_columns(replay.mesh, old._replace(**changed))
+    return replay._replace(transitions=transitions)
 
 
 def row_times(replay: Replay) -> Array:
@@ -289,6 +305,21 @@ def oldest_time(replay: Replay) -> Array:
     return jnp.where(lost > 0, lost + replay.stack - 1, 0)
 
 
+def rows_at(replay: Replay, columns: Any, slots: Array, envs: Array) -> Any:
+    """Return the rows of columns of the replay, ``[..., ...]``.
+
+    Args:
+        replay: The replay.
+        columns: A tree of ``[R, N, ...]``.
+        slots: ``[...]``.
+        envs: ``[...]``.
+    """
+    chex.assert_equal_shape([slots, envs])
+    if replay.mesh is not None:
+        return gather_sharded(replay.mesh, columns, slots, envs)
+    return jax.tree.map(lambda column: column[slots, envs], columns)
+
+
 def episode_starts(replay: Replay, times: Array, envs: Array) -> Array:
     """Return the time at which the episode of each row began, ``[...]``.
 
@@ -297,8 +328,8 @@ def episode_starts(replay: Replay, times: Array, envs: Array) -> Array:
         times: The times of the rows, ``[...]``.
         envs: Their environments, ``[...]``.
     """
-    chex.assert_equal_shape([times, envs])
-    return replay.start[times % replay.rows, envs]
+    starts: Array = rows_at(replay, replay.start, times % replay.rows, envs)
+    return starts
 
 
 def stacked_frames(
@@ -322,29 +353,28 @@ def stacked_frames(
     back = jnp.arange(count - 1, -1, -1, dtype=jnp.int32)
     frame_times = jnp.maximum(times[..., None] - back, start[..., None])
     envs = jnp.broadcast_to(envs[..., None], frame_times.shape)
-    return gather_frames(replay.frames, frame_times % replay.rows, envs)
+    return gather_frames(replay.frames, frame_times % replay.rows, envs, replay.mesh)
 
 
 def observations_at(replay: Replay, slots: Array, envs: Array) -> Array:
     """Return the observations at rows, as stacks ``[..., S, *shape]``."""
-    chex.assert_equal_shape([slots, envs])
-    return stacked_frames(replay, row_times(replay)[slots], envs, replay.start[slots, envs])
+    start = rows_at(replay, replay.start, slots, envs)
+    return stacked_frames(replay, row_times(replay)[slots], envs, start)
 
 
 def queues_at(replay: Replay, slots: Array, envs: Array) -> Queue:
     """Return the queues that the agent saw at rows, ``[..., W]``; W is 0 if it sees none."""
-    chex.assert_equal_shape([slots, envs])
-    queue = replay.decisions.queue
-    if not isinstance(queue, Queue):
+    if not isinstance(replay.decisions.queue, Queue):
         return _empty_queues((*slots.shape, 0))
-    return Queue(queue.action[slots, envs], queue.mask[slots, envs])
+    queue: Queue = rows_at(replay, replay.decisions.queue, slots, envs)
+    return queue
 
 
 def targets_at(replay: Replay, slots: Array, envs: Array) -> Targets:
     """Return the stored targets at rows, ``[..., ...]``."""
-    chex.assert_equal_shape([slots, envs])
     assert isinstance(replay.targets, Targets), "an agent that does not search has no targets"
-    return Targets(*(column[slots, envs] for column in replay.targets))
+    targets: Targets = rows_at(replay, replay.targets, slots, envs)
+    return targets
 
 
 def arrays_of(replay: Replay, *, frames: bool = True) -> Arrays:

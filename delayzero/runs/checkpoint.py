@@ -244,12 +244,18 @@ logging.getLogger("absl").addFilter(_not_raised)
 
 
 def examples_of(tree: Any) -> Any:
-    """Return a tree of arrays without their memory, for :meth:`Checkpoints.restore`."""
+    """Return a tree of arrays without their memory, for :meth:`Checkpoints.restore`.
+
+    Those on several devices are restored to the same, wherever they were when they were saved.
+    """
 
     def example(leaf: Any) -> Any:
         if isinstance(leaf, np.ndarray):
             return np.broadcast_to(np.zeros((), leaf.dtype), leaf.shape)  # one number, repeated
-        return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype)
+        several = len(leaf.sharding.device_set) > 1
+        return jax.ShapeDtypeStruct(
+            leaf.shape, leaf.dtype, sharding=leaf.sharding if several else None
+        )
 
     return jax.tree.map(example, tree)
 
@@ -260,5 +266,8 @@ def _restore_args(leaf: Any) -> Any:
 
 
 def _placed(example: Any, leaf: Any) -> Any:
-    """Return a leaf like its example: a numpy array, or an array on the device."""
-    return leaf if isinstance(example, np.ndarray) else jnp.asarray(leaf)
+    """Return a leaf like its example: a numpy array, or an array on one or several devices."""
+    if isinstance(example, np.ndarray):
+        return leaf
+    sharding = getattr(example, "sharding", None)
+    return jnp.asarray(leaf) if sharding is None else jax.device_put(leaf, sharding)

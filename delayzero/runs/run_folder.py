@@ -15,6 +15,7 @@ from typing import Any, TextIO, get_args
 
 from delayzero.arguments import UsageError
 from delayzero.files import append_line, make_folder, read_json, read_lines, write_json
+from delayzero.learning.devices import learner_devices
 from delayzero.model.build import data_type
 from delayzero.progress import say
 from delayzero.runs.checkpoint import Checkpoints
@@ -77,8 +78,9 @@ class RunFolder(RunPaths):
 
         Raises:
             UsageError: The folder holds a run with different settings, another process trains in
-                it, or the path is a file.
+                it, the path is a file, or the run asks for devices that it cannot share.
         """
+        devices = learner_devices(config)  # first: a typing error should leave no folder
         try:
             make_folder(self.path)
         except (FileExistsError, NotADirectoryError):
@@ -96,7 +98,7 @@ class RunFolder(RunPaths):
             ) from None
         if self.has_begun():
             self._check_same(config)
-        now = versions(config.env)
+        now = {**versions(config.env), "devices": devices}
         if self.has_begun():
             self._warn_of_changes(now)
         write_json(self.settings, asdict(config))

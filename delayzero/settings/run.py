@@ -259,13 +259,17 @@ class LearningConfig(TrainConfig):
     """Updates per interaction once learning has begun."""
     tail_updates: int = 0
     """Additional updates after the last interaction."""
+    devices: int | None = None
+    """Devices of this machine that share the replay, the batches and the sweeps.
+    They divide --envs, the batch size and the roots of a sweep. None: as many as do."""
     replay: ReplayConfig = field(default_factory=ReplayConfig)
     """Capacity and sampling of the replay."""
 
     def __post_init__(self) -> None:
         """Validate the fields; messages say what to type."""
         super().__post_init__()
-        check_numbers(self, "", {NOT_NEGATIVE: ("update_ratio", "tail_updates")})
+        bounds = {NOT_NEGATIVE: ("update_ratio", "tail_updates"), COUNT: ("devices",)}
+        check_numbers(self, "", bounds)
         if self.random_interactions < self.needed_at_start:
             raise ValueError(
                 f"--random-interactions is {self.random_interactions}; a batch of "
@@ -358,6 +362,11 @@ class SearchingConfig(LearningConfig):
     def window(self) -> int:
         """Rows after a sampled position that its targets need."""
         return self.learner.window
+
+    @property
+    def sweep_roots(self) -> int:
+        """Positions in a chunk of a sweep, never more than are stored when learning begins."""
+        return min(self.reanalysis.roots, self.random_interactions)
 
 
 @dataclass(frozen=True)

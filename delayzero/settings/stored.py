@@ -15,7 +15,7 @@ from delayzero.words import meant
 
 Config = TypeVar("Config")
 FREE_FIELDS = (
-    *("folder", "label", "log_every", "checkpoint_minutes", "memory_gigabytes"),
+    *("folder", "label", "log_every", "checkpoint_minutes", "memory_gigabytes", "devices"),
     *("address", "actor_cores", "actor_gpus"),
 )
 """Settings that may change when a run is resumed: they do not affect what it learns."""

@@ -10,6 +10,7 @@ import jax
 from delayzero.evaluation.episodes import Evaluator, summary
 from delayzero.evaluation.prediction import foresight_program, measure_foresight
 from delayzero.files import write_json, write_whole
+from delayzero.learning.devices import learner_devices
 from delayzero.playing.streams import STREAM_PREDICTION, run_key
 from delayzero.playing.system import System
 from delayzero.progress import progress, say
@@ -49,7 +50,7 @@ class Evaluations:
     def on_the_way(self, interactions: int) -> None:
         """Evaluate during training."""
         config, learning, watch = self._system.config, self._learning, self._reporter.watch
-        variables = learning.state.variables
+        variables = learning.variables()
         with watch.measure("evaluating"):
             if self._evaluator is None:
                 self._evaluator = Evaluator(
@@ -71,7 +72,7 @@ class Evaluations:
     def conclude(self, interactions: int) -> None:
         """Evaluate at the end, and write the result."""
         config, learning, watch = self._system.config, self._learning, self._reporter.watch
-        variables, trained = learning.state.variables, watch.elapsed()
+        variables, trained = learning.variables(), watch.elapsed()
         evaluator = Evaluator(self._system, config.final_episodes, max_steps=config.final_max_steps)
         with progress("evaluate", config.final_episodes) as advance:
             episodes = evaluator.play(variables, config.seed, advance)
@@ -102,7 +103,7 @@ class Evaluations:
                 "evaluate_seconds": round(evaluated, 1),
                 "peak_gigabytes": peak_gigabytes(),
                 "prediction": prediction,
-                "versions": versions(config.env),
+                "versions": {**versions(config.env), "devices": learner_devices(config)},
             },
         )
         say(f"score {score_text(scores)} over {episodes_text(scores)}")

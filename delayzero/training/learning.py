@@ -68,6 +68,16 @@ class Learning:
         """Updates made so far."""
         return int(self.state.updates)
 
+    def variables(self) -> Any:
+        """Return the model's variables, for playing, which one device does.
+
+        Arrays that several devices hold bind every program that reads them to those devices. So
+        they take a way through the host, which binds to none.
+        """
+        if self.replay.mesh is None:
+            return self.state.variables
+        return jax.tree.map(lambda x: jnp.asarray(np.array(x)), self.state.variables)
+
     def learn(self, due: int) -> None:
         """Make the sweeps and updates that are due.
 

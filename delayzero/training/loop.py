@@ -228,7 +228,7 @@ class Trainer:
         learning = self.learning
         with self.reporter.watch.measure("acting"):
             learning.replay, endings = self.collector.collect(
-                learning.state.variables, learning.replay, learning.updates
+                learning.variables(), learning.replay, learning.updates
             )
         return endings
 
@@ -236,7 +236,7 @@ class Trainer:
         """Play a round while ``due`` updates are made from the rounds before."""
         learning = self.learning
         with self.reporter.watch.measure("acting", but=learning.times):
-            variables, updates = copied(learning.state.variables), learning.updates
+            variables, updates = copied(learning.variables()), learning.updates
             learned = self._thread.submit(learning.learn, due)
             played = self.collector.play(variables, updates)
             learned.result()

@@ -9,6 +9,7 @@ from typing import Any
 import jax
 
 from delayzero.arguments import UsageError
+from delayzero.learning.devices import learner_devices
 from delayzero.playing.system import System
 from delayzero.settings import LearningConfig, TrainConfig
 
@@ -64,14 +65,16 @@ def frames_on_host(system: System) -> tuple[bool, str]:
     Raises:
         UsageError: They fit neither on the device nor on the host.
     """
-    config, needed = system.config, frame_bytes(system)
+    config, devices = system.config, learner_devices(system.config)
+    needed = frame_bytes(system)
     budget = config.replay.device_gigabytes if isinstance(config, LearningConfig) else None
     room = SHARE_FOR_FRAMES * allowed_bytes(system.config) if budget is None else budget * GIGA
-    if needed <= room:
+    if needed <= room * devices:
         return False, ""
+    where = "the device" if devices == 1 else f"each of {devices} devices"
     message = (
         f"the replay's frames take {needed / GIGA:.2f} GB, more than the {room / GIGA:.2f} GB "
-        "allowed for them on the device"
+        f"allowed for them on {where}"
     )
     if needed > host_bytes():
         raise UsageError(

@@ -13,12 +13,14 @@ from jax import Array
 from jax.stages import Lowered
 
 from delayzero.learning import Learner, LearnerState
+from delayzero.learning.devices import learner_devices
 from delayzero.learning.health import measure_health
 from delayzero.learning.learner import Metrics
 from delayzero.learning.reanalysis import sweep
 from delayzero.playing.streams import STREAM_WEIGHTS, run_key
 from delayzero.playing.system import System
-from delayzero.replay import Replay
+from delayzero.replay import Replay, keep_columns, keep_everywhere, mesh_of, replicated
+from delayzero.replay.sharding import everywhere
 from delayzero.settings import LearningConfig
 from delayzero.training.memory import (
     allowed_bytes,
@@ -77,9 +79,14 @@ class Programs:
         self._host_frames, message = frames_on_host(system)
         if message:
             say(message)
+        devices = learner_devices(system.config)
+        self._mesh = mesh_of(devices)
+        if devices > 1:
+            say(f"the learner uses {devices} devices")
         learner = jax.eval_shape(self._new_learner)
-        kept = tree_bytes((learner, jax.eval_shape(lambda: self._new_replay(False))))
-        kept -= frame_bytes(system) if self._host_frames else 0
+        replay = tree_bytes(jax.eval_shape(lambda: self._new_replay(False)))
+        replay -= frame_bytes(system) if self._host_frames else 0
+        kept = tree_bytes(learner) + -(-replay // devices)
         check_fits(kept, 0, have)
         self._replay = self._new_replay(self._host_frames)
         begun = time.monotonic()
@@ -107,10 +114,10 @@ class Programs:
         One is compiled while the next is traced. Two are never compiled at once: on a GPU XLA times
         candidate kernels, and two compilations would disturb each other's timings.
         """
-        pool = ThreadPoolExecutor(1)
+        pool, placed = ThreadPoolExecutor(1), replicated(self._mesh, learner)
         try:
             learning = {
-                name: pool.submit(lower(learner).compile, compiler_options=compiler_options())
+                name: pool.submit(lower(placed).compile, compiler_options=compiler_options())
                 for name, lower in self._lowerings().items()
             }
             playing = [pool.submit(one.compile) for one in acting(learner.variables, self._replay)]
@@ -132,7 +139,8 @@ class Programs:
 
     def first_learner(self) -> LearnerState:
         """Return the learner's state before the first update."""
-        state: LearnerState = jax.jit(self._new_learner)()
+        new = jax.jit(self._new_learner, out_shardings=everywhere(self._mesh))
+        state: LearnerState = new()
         return state
 
     def first_replay(self) -> Replay:
@@ -146,11 +154,18 @@ class Programs:
         return self._system.first_state(key)
 
     def _new_replay(self, host_frames: bool) -> Replay:
-        return self._system.empty_replay(host_frames=host_frames)
+        return self._system.empty_replay(host_frames=host_frames, mesh=self._mesh)
 
     def _lower_update(self, learner: Any) -> Lowered:
-        update = jax.jit(self._system.learner.update, donate_argnums=(0, 1))
-        return update.lower(learner, self._replay, jax.random.key(0), jnp.int32(1))
+        def update(
+            state: LearnerState, replay: Replay, key: Array, count: Array
+        ) -> tuple[LearnerState, Replay, Metrics]:
+            state, replay, metrics = self._system.learner.update(state, replay, key, count)
+            state, metrics = keep_everywhere(self._mesh, (state, metrics))
+            return state, keep_columns(self._mesh, replay), metrics
+
+        program = jax.jit(update, donate_argnums=(0, 1))
+        return program.lower(learner, self._replay, jax.random.key(0), jnp.int32(1))
 
     def _lower_sweep(self, learner: Any) -> Lowered:
         system, searcher = self._system, self._system.learner
@@ -159,7 +174,7 @@ class Programs:
         def sweep_replay(
             state: LearnerState, replay: Replay, key: Array, position: Array, count: Array
         ) -> tuple[Replay, Array]:
-            return sweep(
+            replay, position = sweep(
                 system.planner,
                 searcher.target_variables(state),
                 key,
@@ -169,6 +184,7 @@ class Programs:
                 roots=system.sweep_roots,
                 updates=searcher.target_updates(state),
             )
+            return keep_columns(self._mesh, replay), keep_everywhere(self._mesh, position)
 
         program = jax.jit(sweep_replay, donate_argnums=1)
         zero = jnp.int32(0)

@@ -23,6 +23,7 @@ def test_the_memory_of_a_gpu_is_shared(monkeypatch):
     beside = environment(Path("cache"), 4)
     assert float(beside[share]) == 0.225
     assert beside["XLA_PYTHON_CLIENT_PREALLOCATE"] == "false"
+    assert beside["CUDA_VISIBLE_DEVICES"] == "0"
     monkeypatch.setenv(share, "0.5")
     monkeypatch.setenv("XLA_PYTHON_CLIENT_PREALLOCATE", "true")
     beside = environment(Path("cache"), 4)

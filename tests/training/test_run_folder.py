@@ -178,7 +178,7 @@ def test_the_versions_of_the_first_start_stay(tmp_path, monkeypatch):
     for version in ("1", "2"):
         monkeypatch.setattr(run_folder, "versions", lambda env, version=version: {"jax": version})
         opened(tmp_path, PlanningConfig())
-    assert [start["versions"] for start in starts_of(tmp_path)] == [{"jax": "1"}, {"jax": "2"}]
+    assert [start["versions"]["jax"] for start in starts_of(tmp_path)] == ["1", "2"]
 
 
 def test_two_processes_are_refused(tmp_path):
