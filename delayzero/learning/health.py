@@ -7,6 +7,7 @@ with large weights hides a model that never learned the rewarded ones.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import chex
@@ -15,7 +16,9 @@ import jax.numpy as jnp
 from jax import Array
 
 from delayzero.learning.batch import Batch, assemble, window_targets
+from delayzero.learning.in_training import InTraining
 from delayzero.learning.learner import LearnerState, Metrics
+from delayzero.learning.loss import unroll_model
 from delayzero.learning.update import Learner
 from delayzero.model import flat_latents
 from delayzero.replay import Replay, Sample, can_be_sampled, draw_uniformly, row_times
@@ -68,6 +71,7 @@ def measure_health(learner: Learner, state: LearnerState, replay: Replay, key: A
     recall = _recall(learner, rewarded_batch, rewarded_prediction.prefix)
     value = explained(predicted.value, batch.value[:, 0])
     prefix = explained(predicted.prefix, batch.prefix, batch.alive[:, :-1])
+    in_training = _explained_in_training(learner, variables, batch)
     sensitivity = action_sensitivity(learner, variables, batch, predicted.last, shuffled.last)
     return {
         "health/value_explained": jnp.where(learner.reanalysis.mode == "sweep", value, jnp.nan),
@@ -76,6 +80,7 @@ def measure_health(learner: Learner, state: LearnerState, replay: Replay, key: A
         "health/action_sensitivity": sensitivity,
         "health/dead_units": jnp.mean(jnp.ptp(predicted.latent, axis=0) < CONSTANT),
         "health/latent_rank": effective_rank(predicted.latent),
+        **in_training,
     }
 
 
@@ -111,6 +116,24 @@ def effective_rank(latents: Array) -> Array:
     singular = jnp.sqrt(jnp.where(squares > ROUNDING * jnp.max(squares), squares, 0.0))
     shares = singular / jnp.maximum(jnp.sum(singular), 1e-12)
     return jnp.exp(jnp.sum(jax.scipy.special.entr(shares)))
+
+
+def _explained_in_training(learner: Learner, variables: Any, batch: Batch) -> Metrics:
+    """Return how much a model with batch normalisation explains if it normalises by the batch.
+
+    That is what the loss sees. If the model explains less outside training mode, the fault is not
+    in the weights but in the running statistics.
+    """
+    if "batch_stats" not in variables:
+        return {}
+    model, config = learner.planner.model, replace(learner.config, consistency_steps=1)
+    out = unroll_model(InTraining(model, variables), batch, config)
+    value = explained(model.support.decode(out.value_logits[0]), batch.value[:, 0])
+    prefix = model.support.decode(out.prefix_logits).T
+    return {
+        "health/value_in_training": jnp.where(learner.reanalysis.mode == "sweep", value, jnp.nan),
+        "health/prefix_in_training": explained(prefix, batch.prefix, batch.alive[:, :-1]),
+    }
 
 
 def _batch_of(learner: Learner, replay: Replay, slots: Array, envs: Array, updates: Array) -> Batch:

@@ -43,12 +43,7 @@ class Unrolled(NamedTuple):
 
 
 def unroll_model(
-    model: InTraining,
-    batch: Batch,
-    horizon: int,
-    rolled: Array | None = None,
-    *,
-    together: bool = True,
+    model: InTraining, batch: Batch, config: LearnerConfig, rolled: Array | None = None
 ) -> Unrolled:
     """Roll the model through the actions of a batch and predict at every state.
 
@@ -56,14 +51,14 @@ def unroll_model(
     others with their encoded observations.
 
     The gradient into each imagined latent is halved. The prefix memory restarts from zero every
-    ``horizon`` steps. Real latents for the consistency loss get no gradient. They are encoded in
-    one call with the same weights and normalised by their own batch: normalised by the running
-    statistics, they would lose what distinguishes them. Only the dynamics and the prefix memory run
-    step by step.
+    ``prefix_horizon`` steps. Real latents for the consistency loss get no gradient. They are
+    encoded in one call with the same weights and normalised by their own batch: normalised by the
+    running statistics, they would lose what distinguishes them. Only the dynamics and the prefix
+    memory run step by step.
 
-    With ``together``, heads, prefix and projections normalise the states of all steps as one batch.
-    Otherwise they normalise each step by itself, as in EfficientZero's code. That hides from the
-    loss whatever differs between steps; outside of training, where the same running statistics
+    Heads, prefix and projections normalise the states of all steps as one batch (``together``) or
+    each step by itself (``by_step``), as in EfficientZero's code. The latter hides from the loss
+    whatever differs between steps; outside of training, where the same running statistics
     serve for all, the prefix of the first step then comes out too small and that of the last too
     large, and a search sees rewards that are not there.
     """
@@ -74,7 +69,7 @@ def unroll_model(
     for k in range(steps):
         latents.append(_half_gradient(model("step", latents[-1], batch.action[:, k])))
     states = jnp.stack(latents)
-    over_steps = model.together if together else model.several
+    over_steps = model.together if config.normalise == "together" else model.several
     prediction = over_steps("predict", states)
     compared = _after_steps(model.mesh, states[1:], batch.compared)
     imagined = over_steps("predict_projection", over_steps("project", compared))
@@ -82,7 +77,9 @@ def unroll_model(
     memory = zero = model.model.initial_memory(states.shape[1])
     hidden = []
     for k in range(steps):
-        memory = model("prefix_memory", gates[k], zero if k % horizon == 0 else memory)
+        memory = model(
+            "prefix_memory", gates[k], zero if k % config.prefix_horizon == 0 else memory
+        )
         hidden.append(memory[0])
     return Unrolled(
         policy_logits=prediction.policy_logits,
@@ -148,13 +145,7 @@ def efficientzero_loss(
     assert (rolled is None) == (batch.lead is None or direct), "leads are rolled or forecast"
     support, steps = model.support, batch.action.shape[1]
     in_training = InTraining(model, variables, mesh)
-    out = unroll_model(
-        in_training,
-        batch,
-        config.prefix_horizon,
-        rolled,
-        together=config.normalise == "together",
-    )
+    out = unroll_model(in_training, batch, config, rolled)
     value, prefix, policy = batch.value.T, batch.prefix.T, batch.policy.swapaxes(0, 1)
     alive = batch.alive.T.astype(jnp.float32)  # [K + 1, B]
     taken = jnp.concatenate([jnp.ones_like(alive[:1]), alive[:-1]])  # the step to state k

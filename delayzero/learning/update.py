@@ -14,6 +14,7 @@ from jax.sharding import Mesh
 from delayzero.actions import Queue
 from delayzero.learning.augment import augmented
 from delayzero.learning.batch import Batch, assemble, window_targets
+from delayzero.learning.in_training import InTraining
 from delayzero.learning.leads import draw_leads, lead_queues, rolled_latents
 from delayzero.learning.learner import (
     PRIORITY_FLOOR,
@@ -26,14 +27,14 @@ from delayzero.learning.learner import (
     sample_batch,
     weight_health,
 )
-from delayzero.learning.loss import LossOutput, efficientzero_loss
+from delayzero.learning.loss import LossOutput, efficientzero_loss, unroll_model
 from delayzero.learning.optimiser import learning_rate, make_optimiser
 from delayzero.learning.reanalysis import search_windows
 from delayzero.planning import Planner
 from delayzero.replay import Replay, Sample, with_priorities
 from delayzero.settings import LearnerConfig, ReanalysisConfig, ReplayConfig
 
-SAMPLING, AUGMENTATION, COMPARED, LEADS = range(4)
+SAMPLING, AUGMENTATION, COMPARED, LEADS, SETTLING = range(5)
 """The random streams of an update."""
 
 
@@ -86,8 +87,32 @@ class Learner:
     def update(
         self, state: LearnerState, replay: Replay, key: Array, count: Array
     ) -> tuple[LearnerState, Replay, Metrics]:
-        """See :func:`~delayzero.learning.learner.repeat_updates`."""
-        return repeat_updates(self._one_update, state, replay, key, count)
+        """See :func:`~delayzero.learning.learner.repeat_updates`; then let statistics settle."""
+        state, replay, metrics = repeat_updates(self._one_update, state, replay, key, count)
+        return self.settled(state, replay, key), replay, metrics
+
+    def settled(self, state: LearnerState, replay: Replay, key: Array) -> LearnerState:
+        """Return the state with running statistics of batch normalisation for its newest weights.
+
+        The running statistics are averages over the last updates, of weights that have changed
+        since. Everything but training reads them.
+        """
+        if not self.config.settle or "batch_stats" not in state.variables:
+            return state
+        key = _stream(key, state, SETTLING)
+
+        def forward(k: Array, variables: Any) -> Any:
+            here = jax.random.fold_in(key, k)
+            batch = self.batch(state, replay, here)[1]
+            batch = self.augmented(batch, _stream(here, state, AUGMENTATION))
+            in_training = InTraining(self.planner.model, variables)
+            rolled = self.rolled(variables, batch)
+            unroll_model(in_training, batch, self.config, rolled)
+            return in_training.variables
+
+        with jax.named_scope("settling"):
+            variables = jax.lax.fori_loop(0, self.config.settle, forward, state.variables)
+        return state._replace(variables=variables)
 
     def batch(self, state: LearnerState, replay: Replay, key: Array) -> tuple[Sample, Batch]:
         """Return the sample and the batch of the next update, before augmentation."""

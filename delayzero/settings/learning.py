@@ -50,6 +50,9 @@ class LearnerConfig:
     """Batch normalisation of heads and value prefix over the unrolled states.
     together: all steps as one batch, as outside of training. by_step: each step by itself, as in
     EfficientZero's code; the predicted rewards are then wrong outside of training."""
+    settle: int = 0
+    """Forward passes after the updates of a round, in which only the running statistics of batch
+    normalisation change: all but training then reads statistics of the newest weights."""
     lead_share: float | None = None
     """Share of the positions of a batch that start from a rolled latent, as decisions under delay
     do. None: a quarter if the agent looks further ahead than --learner.unroll steps, or with
@@ -84,7 +87,7 @@ class LearnerConfig:
                 POSITIVE: ("learning_rate", "clip_norm"),
                 NOT_NEGATIVE: (
                     *("policy_weight", "value_weight", "prefix_weight", "consistency_weight"),
-                    *("weight_decay", "mixed_value_after", "mixed_value_age"),
+                    *("weight_decay", "mixed_value_after", "mixed_value_age", "settle"),
                 ),
                 SHARE: ("drop_at",),
                 Bounds(0, MOST_LEADS): ("lead_share",),

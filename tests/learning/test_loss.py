@@ -298,7 +298,9 @@ def test_a_model_that_sees_queues_is_shown_those_of_each_state():
 
     @oracle.quick_jit
     def similarity(variables, batch):
-        return unroll_model(InTraining(model, variables), batch, 2).similarity
+        return unroll_model(
+            InTraining(model, variables), batch, LearnerConfig(prefix_horizon=2)
+        ).similarity
 
     @oracle.quick_jit
     def slow(variables, batch):
