@@ -36,10 +36,16 @@ class InTraining:
     def together(self, method: str, *inputs: Any) -> Any:
         """Call a method of the model with several batches, ``[G, B, ...]``, as one of G * B rows.
 
-        They are normalised by their common statistics, as outside of training.
+        They are normalised by their common statistics, as outside of training. The running ones
+        move towards these as far as in G calls: moved once, they would follow the weights G times
+        as slowly.
         """
         groups = jax.tree.leaves(inputs)[0].shape[0]
-        results = self(method, *merged(self.mesh, inputs))
+        results, statistics = self._apply(method, *merged(self.mesh, inputs))
+        old = {name: self.variables[name] for name in statistics}
+        factor = (1 - MOMENTUM**groups) / (1 - MOMENTUM)
+        moved = jax.tree.map(lambda old, new: old + factor * (new - old), old, statistics)
+        self.variables = {**self.variables, **moved}
         return apart(self.mesh, results, groups)
 
     def several(self, method: str, *inputs: Any) -> Any:
