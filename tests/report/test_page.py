@@ -64,8 +64,10 @@ def test_the_page_of_a_few_runs(tmp_path, capsys):
     ids = [values["id"] for name, values in outline.tags if name == "section"]
     assert ids == [
         *("progress", "scores", "learning", "foresight", "laws", "health", "settings", "runs"),
-        "commands",
+        *("commands", "terms"),
     ]
+    assert "oblivious (agent)" in text
+    assert "delayed-q (agent)" not in text  # explained where it occurs
     for word in ("late", "walk:5", "oblivious", "dead_units"):
         assert any(word in cell for cell in outline.cells), word
     assert "delayzero train cartpole --seed 1" in text
@@ -165,6 +167,7 @@ def test_runs_of_the_paper_stand_beside_it(tmp_path):
     assert verdicts.count("below") == 2
     text = report(tmp_path, tmp_path / "r")
     assert "Human-normalised" in text
+    assert ", 1 seed, 12 000 interactions" in text  # not the paper's 130 000
     assert "6 536 ± 4 393" in text  # the paper's DEZ under walk:5
     assert any(chart["title"] == "Asterix · walk:M" for chart in charts(text))
 
