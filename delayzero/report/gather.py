@@ -99,6 +99,11 @@ def _gather_path(path: Path, gathered: Gathered) -> None:
             f"{path} does not exist; name folders of runs, comparisons, campaigns or records"
         )
     if path.is_file():
+        if path.suffix != ".json":
+            raise UsageError(
+                f"{path} is neither a record of a run nor a comparison, whose names end in .json; "
+                "name the folder of a run, or such a file"
+            )
         _gather_file(path, gathered)
         return
     folders = [child for child in sorted(path.iterdir()) if child.is_dir() and is_run(child)]
@@ -132,7 +137,7 @@ def _gather_file(path: Path, gathered: Gathered) -> None:
         return
     if "agents" in values and "runs" in values:
         _gather_comparison(path, gathered, with_runs=True)
-    elif "scores" in values or "game" in values:
+    elif "game" in values:
         _add(gathered, run_of_record(path, gathered.problems))
     else:
         gathered.problems.append(f"{path} is neither a record of a run nor a comparison")

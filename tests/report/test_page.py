@@ -131,9 +131,20 @@ def test_broken_runs_give_a_page_that_says_so(tmp_path, capsys):
     assert "config.json is damaged" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("words", [["nowhere"], ["."], [".", "--out", "."], []])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["nowhere"],
+        ["."],
+        [".", "--out", "."],
+        [".", "--out", "notes.txt/a.html"],
+        ["notes.txt"],
+        [],
+    ],
+)
 def test_bad_input_is_one_line(tmp_path, monkeypatch, capsys, words):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "notes.txt").touch()
     if "--out" in words:
         make_run(tmp_path / "run")
     assert main(["report", *words]) == 2
