@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from delayzero.arguments import Parser, UsageError, whole
+from delayzero.bounds import LARGEST
 from delayzero.extras import require, require_training
 from delayzero.files import check_out, make_folder, write_whole
 from delayzero.progress import Advance, progress, say
@@ -29,6 +30,8 @@ HOLD = 1.5
 def main(arguments: Sequence[str]) -> int:
     """Record episodes, draw them, and write the files."""
     options = parser().parse_args(arguments)
+    if options.run.is_file():
+        raise UsageError(f"{options.run} is a file; type the folder of a run")
     outs = options.out or [options.run / f"watch{kind}" for kind in KINDS]
     for out in outs:
         _check_kind(out)
@@ -76,7 +79,7 @@ def parser() -> Parser:
         help="most steps of an episode to record (default: 500)",
     )
     words.add_argument(
-        "--seed", type=whole(0), help="seed of environments and delays (default: RUN's)"
+        "--seed", type=whole(0, LARGEST), help="seed of environments and delays (default: RUN's)"
     )
     words.add_argument(
         "--out",
