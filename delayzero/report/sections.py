@@ -94,10 +94,9 @@ def scores(groups: Sequence[Group]) -> Section | None:
         score = final_score(group)
         if score is None:
             continue
-        interval = "-" if score.interval is None else "{} to {}".format(*map(shown, score.interval))
-        seeds = tag("span", "1, no interval", class_="single") if score.seeds == 1 else score.seeds
-        cells_ = (*group.cell, group.label, seeds, str(score), shown(score.iqm), interval)
-        rows.append(cells_)
+        one = tag("span", "one seed", class_="single")
+        interval = "{} to {}".format(*map(shown, score.interval)) if score.interval else one
+        rows.append((*group.cell, group.label, str(score), score.seeds, shown(score.iqm), interval))
     if not rows:
         return None
     note = (
@@ -107,8 +106,8 @@ def scores(groups: Sequence[Group]) -> Section | None:
         "of all episodes of all seeds, with its 95 % bootstrap interval over seeds and episodes. "
         "The interval is too narrow with fewer than ten seeds."
     )
-    columns = ("environment", "delay", "agent", "seeds", "score", "IQM", "95 % interval of IQM")
-    numbers = (4, 5, 6)
+    columns = ("environment", "delay", "agent", "score", "seeds", "IQM", "95 % interval of IQM")
+    numbers = (3, 4, 5, 6)
     scored = table("Final scores", columns, rows, numeric=numbers)
     return section("scores", "Final scores", tag("p", note, class_="note"), scored)
 
