@@ -26,6 +26,8 @@ from delayzero.report.reading import ENTROPY, HEALTH
 from delayzero.report.runs import Run
 from delayzero.training.alarms import SYMPTOMS
 
+EVALUATIONS, SELF_PLAY = "evaluations", "self-play"
+"""What learning curves can show."""
 MEASURES = {
     "policy_agreement": "same action",
     "value_error": "value error",
@@ -41,7 +43,7 @@ def learning_chart(cell: tuple[str, str], groups: Sequence[Group], most: int) ->
     """Scores by interactions: mean and interval over seeds, and each seed; None without any."""
     game, law = cell
     views = []
-    for name, curves_of in (("evaluations", _evaluations), ("self-play", _selfplay)):
+    for name, curves_of in ((EVALUATIONS, _evaluations), (SELF_PLAY, _selfplay)):
         bands = [(group, band([curves_of(run) for run in group.runs], most)) for group in groups]
         there = [(group, curve) for group, curve in bands if curve is not None]
         if there:

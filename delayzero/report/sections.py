@@ -9,7 +9,9 @@ from typing import Any
 from delayzero.evaluation.over_seeds import shown
 from delayzero.report.charts import Chart
 from delayzero.report.drawings import (
+    EVALUATIONS,
     MEASURES,
+    SELF_PLAY,
     by_longest_charts,
     foreseen,
     foresight_chart,
@@ -125,15 +127,23 @@ def learning(groups: Sequence[Group], canvas: Canvas, most: int) -> Section | No
         "final scores and random play. Evaluations are episodes without exploration noise; "
         "self-play is what the agent learns from, with its noise."
     )
-    views = list(dict.fromkeys(view.name for chart in drawn for view in chart.views))
     return section(
         "learning",
         "Learning curves",
         tag("p", note, class_="note"),
-        controls("learning", views, seeds=True),
+        controls("learning", _learning_views(drawn), seeds=True),
         canvas.figures(drawn),
         details("Means as a table", _curve_table(drawn)),
     )
+
+
+def _learning_views(charts: Sequence[Chart]) -> list[str]:
+    """What the charts can show; evaluations first, unless there are only final ones: points."""
+    views = [view for chart in charts for view in chart.views]
+    lines = [line.y for view in views if view.name == EVALUATIONS for line in view.series]
+    curves = any(sum(y is not None for y in line) > 1 for line in lines)
+    order = (EVALUATIONS, SELF_PLAY) if curves else (SELF_PLAY, EVALUATIONS)
+    return [name for name in order if any(view.name == name for view in views)]
 
 
 def _curve_table(charts: Sequence[Chart]) -> Html:
@@ -313,8 +323,8 @@ def health(groups: Sequence[Group], canvas: Canvas, most: int) -> Section | None
 def _no_warning(groups: Sequence[Group]) -> str:
     """How many runs there are whose metrics have no warning."""
     known = [bool(run.health) for group in groups for run in group.runs]
-    others = f"; {known.count(False)} have none" if not all(known) else ""
-    return f"No warning in the metrics of {known.count(True)} runs{others}."
+    others = "" if all(known) else f" Runs without metrics: {known.count(False)}."
+    return f"No warning in the metrics of {known.count(True)} of {len(known)} runs.{others}"
 
 
 def _input(kind: str, name: str, value: str, *, checked: bool = False) -> Html:

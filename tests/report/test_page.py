@@ -183,6 +183,15 @@ def test_runs_of_the_paper_stand_beside_it(tmp_path):
     assert any(chart["title"] == "Asterix · walk:M" for chart in charts(text))
 
 
+@pytest.mark.parametrize(("lines", "first"), [(2, "self-play"), (12, "evaluations")])
+def test_learning_curves_show_first_what_is_a_curve(tmp_path, lines, first):
+    """Without evaluations on the way, the final one is a point."""
+    outline = Outline(report(tmp_path, make_run(tmp_path / "run", lines=lines)))
+    radios = [values for name, values in outline.tags if values.get("name") == "learning-view"]
+    assert [radio["value"] for radio in radios if "checked" in radio] == [first]
+    assert len(radios) == 2
+
+
 def test_scores_under_other_laws(tmp_path):
     folder = make_run(tmp_path / "run")
     stored = {"constant:0": [90.0, 110.0], "constant:5": [40.0, 60.0]}
