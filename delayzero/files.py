@@ -51,6 +51,20 @@ def make_folder(path: Path) -> None:
     fsync_folder(path.parent)
 
 
+def check_out(out: Path) -> None:
+    """Check the name of a file that ``--out`` asks for, before the work begins.
+
+    Raises:
+        UsageError: It is a folder, a device or a pipe, or lies inside a file.
+    """
+    if out.is_dir():
+        raise UsageError(f"--out {out} is a folder; type the name of a file")
+    if out.exists() and not out.is_file():
+        raise UsageError(f"--out {out} is a device or a pipe; type the name of a file")
+    if any(folder.is_file() for folder in out.parents):
+        raise UsageError(f"--out {out} lies inside a file; type another folder")
+
+
 def write_whole(path: Path, content: str | bytes) -> None:
     """Write a file atomically: readers see the old or the new content, even after a crash."""
     unfinished = path.with_name(f".{path.name}.unfinished")

@@ -10,6 +10,7 @@ from delayzero.cli import main
 from delayzero.files import (
     LONGEST_LINE,
     append_line,
+    check_out,
     last_line,
     make_folder,
     named,
@@ -19,6 +20,19 @@ from delayzero.files import (
     write_whole,
 )
 from delayzero.runs.curves import read_curve
+
+
+def test_what_a_file_cannot_replace(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "file").touch()
+    for name, wrong in (
+        *((".", "is a folder"), ("pipe", "is a device or a pipe")),
+        ("file/a/b", "lies inside a file"),
+    ):
+        with pytest.raises(UsageError, match=f"--out {tmp_path / name} {wrong}; type "):
+            check_out(tmp_path / name)
+    check_out(tmp_path / "file")
+    check_out(tmp_path / "new" / "file")
 
 
 def test_a_crash_while_writing_leaves_the_old_file(tmp_path, monkeypatch):

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from delayzero.arguments import Parser, whole
+from delayzero.bounds import LARGEST
 from delayzero.extras import require_training
 from delayzero.progress import progress
 
@@ -28,7 +29,9 @@ def main(arguments: Sequence[str]) -> int:
         "--envs", type=whole(1), help="environments played in parallel (default: one per episode)"
     )
     parser.add_argument(
-        "--seed", type=whole(0), help="seed of environments and delays (default: the run's)"
+        "--seed",
+        type=whole(0, LARGEST),
+        help="seed of environments and delays (default: the run's)",
     )
     parser.add_argument("--delay", help="delay law, such as walk:15 (default: the run's)")
     parser.add_argument(

@@ -22,6 +22,10 @@ from delayzero.report.groups import Group, best_groups, final_score
 
 DELAYS = (5, 15, 25)
 """The largest delays M of the paper's tables."""
+BUDGET = 130_000
+"""Interactions of the paper's runs."""
+NEAR = 0.01
+"""Share of the budget by which a run may miss it: rounds end together."""
 AGENTS = tuple(ALGORITHMS)
 """Agents with a column in the paper's tables."""
 
@@ -38,6 +42,7 @@ class Cell:
         paper: The paper's score; None beyond its tables.
         ours: Our score; None if no run of it has finished.
         means: The mean score of each of our seeds.
+        interactions: The fewest interactions of our seeds.
     """
 
     kind: str
@@ -47,6 +52,12 @@ class Cell:
     paper: PaperScore | None
     ours: Score | None = None
     means: Sequence[float] = ()
+    interactions: int = BUDGET
+
+    @property
+    def whole(self) -> bool:
+        """Whether our runs have as many interactions as the paper's."""
+        return abs(self.interactions - BUDGET) <= NEAR * BUDGET
 
     @property
     def law(self) -> str:
@@ -96,7 +107,9 @@ def our_cells(groups: Sequence[Group]) -> list[Cell]:
         kind, largest = law.partition(":")[0], longest(law)
         if game in games() and kind in KINDS and largest is not None:
             paper, means = paper_score(game, law, agent), [float(np.mean(s)) for s in group.scores]
-            cells.append(Cell(kind, game, largest, agent, paper, final_score(group), means))
+            fewest = min(run.interactions for run in group.runs if run.scores)
+            score = final_score(group)
+            cells.append(Cell(kind, game, largest, agent, paper, score, means, fewest))
     return cells
 
 

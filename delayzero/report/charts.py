@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from delayzero.report.groups import Group
+from delayzero.report.groups import Group, rank
 from delayzero.settings import AGENTS
 
 Style = Literal["line", "dash", "thin", "bar", "pale", "step"]
@@ -107,7 +107,7 @@ def colour_of(group: Group) -> str:
     """The colour of a group: its agent's, or one of the extra ones if it is not the first."""
     if group.place == 0 and group.agent in AGENTS:
         return group.agent
-    return f"extra{(group.place + len(group.agent)) % EXTRA_COLOURS}"
+    return f"extra{(rank(group.agent) + group.place - 1) % EXTRA_COLOURS}"
 
 
 def grouped_bars(

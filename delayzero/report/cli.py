@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from delayzero.arguments import Parser, UsageError, whole
-from delayzero.files import write_whole
+from delayzero.files import check_out, make_folder, write_whole
 from delayzero.progress import say
 from delayzero.report.gather import Gathered, gather
 from delayzero.report.listings import Link, relative_to
@@ -31,14 +31,13 @@ def main(arguments: Sequence[str]) -> int:
         return _serve(options, title, command)
     if options.port is not None or options.host is not None:
         raise UsageError("--port and --host are for --serve; type: delayzero report --help")
+    out: Path = options.out
+    check_out(out)
     gathered = gather(paths)
     for problem in gathered.problems:
         say(f"warning: {problem}")
-    out: Path = options.out
-    if out.is_dir():
-        raise UsageError(f"--out {out} is a folder; type the name of a file, such as report.html")
     page = report_page(gathered, title, command, relative_to(out.parent))
-    out.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(out.parent)
     write_whole(out, page)
     print(out)
     return 0

@@ -26,6 +26,8 @@ from delayzero.report.reading import ENTROPY, HEALTH
 from delayzero.report.runs import Run
 from delayzero.training.alarms import SYMPTOMS
 
+EVALUATIONS, SELF_PLAY = "evaluations", "self-play"
+"""What learning curves can show."""
 MEASURES = {
     "policy_agreement": "same action",
     "value_error": "value error",
@@ -33,13 +35,15 @@ MEASURES = {
     "reward_recall": "reward recall",
 }
 """Measures of prediction quality, and what their buttons say."""
+Y_LABELS = {"policy_agreement": "share, same action", "reward_recall": "share of rewards"}
+"""What the axes of some say."""
 
 
 def learning_chart(cell: tuple[str, str], groups: Sequence[Group], most: int) -> Chart | None:
     """Scores by interactions: mean and interval over seeds, and each seed; None without any."""
     game, law = cell
     views = []
-    for name, curves_of in (("evaluations", _evaluations), ("self-play", _selfplay)):
+    for name, curves_of in ((EVALUATIONS, _evaluations), (SELF_PLAY, _selfplay)):
         bands = [(group, band([curves_of(run) for run in group.runs], most)) for group in groups]
         there = [(group, curve) for group, curve in bands if curve is not None]
         if there:
@@ -117,7 +121,10 @@ def other_laws_chart(cell: tuple[str, str], groups: Sequence[Group]) -> Chart | 
     laws = list(dict.fromkeys(law for g in tested for run in g.runs for law in run.by_delay))
     if not laws:
         return None
-    ticks = {float(i): law.removeprefix("constant:") for i, law in enumerate(laws)}
+    constant = all(law.startswith("constant:") for law in laws)
+    ticks = {
+        float(i): law.removeprefix("constant:") if constant else law for i, law in enumerate(laws)
+    }
     series = []
     for group in tested:
         by_law = [[r.by_delay[law] for r in group.runs if law in r.by_delay] for law in laws]
@@ -129,7 +136,8 @@ def other_laws_chart(cell: tuple[str, str], groups: Sequence[Group]) -> Chart | 
     game, law = cell
     text = f"IQM of agents trained in {game} under {law}, evaluated under other laws."
     view = View("", series, "IQM of scores")
-    return Chart(f"{game} · trained under {law}", text, [view], "delay in evaluation", ticks)
+    below = "constant delay in evaluation, in steps" if constant else "law in evaluation"
+    return Chart(f"{game} · trained under {law}", text, [view], below, ticks)
 
 
 def foresight_chart(cell: tuple[str, str], groups: Sequence[Group]) -> Chart | None:
@@ -146,7 +154,7 @@ def foresight_chart(cell: tuple[str, str], groups: Sequence[Group]) -> Chart | N
                 label = f"{group.label}, not rolled"
                 series.append(Series(label, colour, stale.x, stale.mean, style="dash"))
         if series:
-            views.append(View(button, series, button))
+            views.append(View(button, series, Y_LABELS.get(measure, button)))
     if not views:
         return None
     game, law = cell

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -15,6 +14,7 @@ from delayzero.campaigns.record import FILE as CAMPAIGN
 from delayzero.campaigns.record import Standing, read_record, runs_now, standings
 from delayzero.files import read_json
 from delayzero.forms import group, list_of, text, values_of, with_keys
+from delayzero.report.groups import comparable
 from delayzero.report.reading import REMEDY, is_run, read_run, run_of_comparison, run_of_record
 from delayzero.report.runs import Run
 
@@ -38,6 +38,11 @@ class Comparison:
     path: Path
     command: str
     outcome: Sequence[str]
+
+    @property
+    def place(self) -> Path:
+        """Its folder; its file, if that has a name of its own."""
+        return self.path.parent if self.path.name == COMPARISON else self.path
 
 
 @dataclass(frozen=True)
@@ -94,6 +99,11 @@ def _gather_path(path: Path, gathered: Gathered) -> None:
             f"{path} does not exist; name folders of runs, comparisons, campaigns or records"
         )
     if path.is_file():
+        if path.suffix != ".json":
+            raise UsageError(
+                f"{path} is neither a record of a run nor a comparison, whose names end in .json; "
+                "name the folder of a run, or such a file"
+            )
         _gather_file(path, gathered)
         return
     folders = [child for child in sorted(path.iterdir()) if child.is_dir() and is_run(child)]
@@ -127,7 +137,7 @@ def _gather_file(path: Path, gathered: Gathered) -> None:
         return
     if "agents" in values and "runs" in values:
         _gather_comparison(path, gathered, with_runs=True)
-    elif "scores" in values or "game" in values:
+    elif "game" in values:
         _add(gathered, run_of_record(path, gathered.problems))
     else:
         gathered.problems.append(f"{path} is neither a record of a run nor a comparison")
@@ -139,12 +149,13 @@ def _gather_comparison(path: Path, gathered: Gathered, *, with_runs: bool) -> No
     except (UsageError, OSError) as error:
         gathered.problems.append(str(error))
         return
-    gathered.comparisons.append(Comparison(path, stored["command"], stored["outcome"]))
+    comparison = Comparison(path, stored["command"], stored["outcome"])
+    gathered.comparisons.append(comparison)
     if not with_runs:
         return
     for name, entry in stored["runs"].items():
-        curve = _curve_of(stored, entry)
-        _add(gathered, run_of_comparison(name, entry, curve, path, gathered.problems))
+        curve, place = _curve_of(stored, entry), comparison.place / name
+        _add(gathered, run_of_comparison(place, entry, curve, gathered.problems))
 
 
 def _curve_of(stored: dict[str, Any], entry: dict[str, Any]) -> list[Any]:
@@ -174,14 +185,35 @@ def _add(gathered: Gathered, run: Run | None) -> None:
 
 
 def _once(runs: Iterable[Run]) -> list[Run]:
-    """Each run once, if its folder was named twice."""
-    return list({(run.path, run.name): run for run in runs}.values())
+    """Each run once, if its folder was named twice, or a record of it too."""
+    by_path = {run.path: run for run in runs}
+    kept: dict[tuple[Any, ...], list[Run]] = {}
+    for run in sorted(by_path.values(), key=lambda run: not run.config):  # those that tell more
+        result = (run.env, run.delay, run.agent, run.seed, run.interactions, tuple(run.scores))
+        alike = kept.setdefault(result, [])
+        if not run.scores or not any(_same(run, other) for other in alike):
+            alike.append(run)
+    return [run for alike in kept.values() for run in alike]
+
+
+def _same(one: Run, other: Run) -> bool:
+    """Whether two runs with the same result are one, kept in two places."""
+    if one.config and other.config:
+        return comparable(one.config) == comparable(other.config)
+    return one.seconds == other.seconds
 
 
 def _with_own_names(runs: Sequence[Run]) -> list[Run]:
-    """Runs with different names: those whose folders have equal names get the one above too."""
-    count = Counter(run.name for run in runs)
-    return [
-        replace(run, name=f"{run.path.parent.name}/{run.name}") if count[run.name] > 1 else run
-        for run in runs
-    ]
+    """Runs with different names: equal ones get the names of the folders above too."""
+    by_name: dict[str, list[Run]] = {}
+    for run in runs:
+        by_name.setdefault(run.name, []).append(run)
+    return [replace(run, name=_own_name(run, by_name[run.name])) for run in runs]
+
+
+def _own_name(run: Run, same: Sequence[Run]) -> str:
+    """The shortest end of a run's path that distinguishes it from those of the same name."""
+    depth = 1
+    while len({other.path.parts[-depth:] for other in same}) < len(same):
+        depth += 1
+    return run.name if len(same) == 1 else "/".join(run.path.parts[-depth:])

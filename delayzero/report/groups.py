@@ -25,7 +25,7 @@ MOST_NAMED = 2
 
 @dataclass(frozen=True)
 class Group:
-    """Runs that differ only in their seed.
+    """Runs that differ only in their seed; if their settings are unknown, those of one place.
 
     Attributes:
         cell: The environment and the law.
@@ -49,15 +49,16 @@ class Group:
 
 def group_runs(runs: Sequence[Run]) -> list[Group]:
     """Group runs over seeds, in the order of environment, law (by its longest delay) and agent."""
-    ordered = sorted(runs, key=lambda run: (run.game, law_order(run.delay), _rank(run), run.seed))
+    ordered = sorted(
+        runs, key=lambda run: (run.game, law_order(run.delay), rank(run.agent), run.seed)
+    )
     by_agent: dict[tuple[str, str, str], dict[str, list[Run]]] = {}
     for run in ordered:
-        settings = json.dumps(comparable(run.config), sort_keys=True, default=str)
         key = (run.game, run.delay, run.agent)
-        by_agent.setdefault(key, {}).setdefault(settings, []).append(run)
+        by_agent.setdefault(key, {}).setdefault(_variant(run), []).append(run)
     groups = []
     for (game, delay, agent), variants in by_agent.items():
-        labels = _labels(agent, [json.loads(settings) for settings in variants])
+        labels = _labels(agent, [same[0] for same in variants.values()])
         for place, (label, same) in enumerate(zip(labels, variants.values(), strict=True)):
             groups.append(Group((game, delay), agent, label, place, same))
     return groups
@@ -108,22 +109,37 @@ def final_score(group: Group) -> Score | None:
     return score_of(group.scores) if group.scores else None
 
 
-def _rank(run: Run) -> int:
-    """The place of a run's agent in the list of agents."""
-    return list(AGENTS).index(run.agent) if run.agent in AGENTS else len(AGENTS)
+def _variant(run: Run) -> str:
+    """A text that is the same for runs that differ only in their seed."""
+    if not run.config:
+        return str(run.path.parent)
+    return json.dumps(comparable(run.config), sort_keys=True, default=str)
 
 
-def _labels(agent: str, variants: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Labels of an agent's groups: what differs between them, if there are several."""
+def rank(agent: str) -> int:
+    """The place of an agent in the list of agents; after all others if it is unknown."""
+    names = list(AGENTS)
+    return names.index(agent) if agent in AGENTS else len(names)
+
+
+def _labels(agent: str, variants: Sequence[Run]) -> list[str]:
+    """Labels of an agent's groups, from a run of each: what differs between them, or their places.
+
+    Settings are named if there are few of them; places if all are different.
+    """
     if len(variants) == 1:
         return [agent]
-    differ = differing(variants)
+    settings = [comparable(run.config) for run in variants]
+    places = [run.path.parent.name for run in variants]
+    differ = differing(settings) if all(settings) else []
+    if not 0 < len(differ) <= MOST_NAMED and len(set(places)) == len(places):
+        return [f"{agent} in {place}" for place in places]
     labels = []
-    for place, settings in enumerate(variants, 1):
-        named = [f"{name} {settings[name]}" for name in differ if name in settings]
+    for number, own in enumerate(settings, 1):
+        named = [f"{name} {own[name]}" for name in differ if name in own]
         more = ", ..." if len(named) > MOST_NAMED else ""
         what = ", ".join(named[:MOST_NAMED]) + more
-        labels.append(f"{agent} {place}: {what or 'settings unknown'}")
+        labels.append(f"{agent} {number}: {what or 'settings unknown'}")
     return labels
 
 

@@ -65,13 +65,19 @@ def draw_law(text: str, rule: str) -> DrawnLaw:
     path = Chart(
         f"{text} over time",
         f"The delay of {STEPS} successive decisions under {text}, in steps.",
-        [View("", [walk], "delay", [(statistics.mean, "mean")])],
+        [View("", [walk], "delay in steps", [(statistics.mean, "mean")])],
         "step",
     )
     histogram = Chart(
         f"{text}, histogram",
         f"The share of decisions with each delay under {text}.",
-        [View("", [Series("share", "accent", lengths, numbers(shares), style="bar")], "share")],
+        [
+            View(
+                "",
+                [Series("share", "accent", lengths, numbers(shares), style="bar")],
+                "share of decisions",
+            )
+        ],
         "delay in steps",
     )
     return DrawnLaw(text, rule, (path, histogram), statistics)

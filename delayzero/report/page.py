@@ -10,7 +10,7 @@ from importlib.resources import files
 
 from delayzero import __version__
 from delayzero.arguments import UsageError
-from delayzero.report import listings, sections
+from delayzero.report import listings, paper_section, sections
 from delayzero.report.gather import Gathered
 from delayzero.report.groups import group_runs
 from delayzero.report.listings import Link
@@ -98,7 +98,7 @@ def _sections(
         listings.outcomes(gathered),
         sections.scores(groups),
         sections.learning(groups, canvas, points),
-        sections.paper(groups, canvas),
+        paper_section.paper(groups, canvas),
         sections.by_longest(groups, canvas),
         sections.foresight(groups, canvas),
         sections.laws(gathered, canvas),
@@ -106,6 +106,7 @@ def _sections(
         listings.settings(ordered),
         listings.runs_table(ordered, link) if ordered else None,
         listings.commands(ordered),
+        listings.terms(ordered) if ordered else None,
     ]
     return [part for part in found if part is not None]
 

@@ -187,25 +187,25 @@ def run_of_record(path: Path, problems: list[str]) -> Run | None:
 
 
 def run_of_comparison(
-    name: str, entry: Mapping[str, Any], curve: Sequence[Any], path: Path, problems: list[str]
+    place: Path, entry: Mapping[str, Any], curve: Sequence[Any], problems: list[str]
 ) -> Run | None:
     """Make a run from its entry in ``compare.json``; None if the entry is damaged.
 
     Args:
-        name: The run's name.
+        place: The comparison's folder or file, and in it the run's name.
         entry: Its result, with its command and its scores by delay.
         curve: Its evaluations.
-        path: The file.
         problems: Takes a line if something cannot be used.
     """
+    name = place.name
     forms = {**RESULT, "command": text, "by_delay": values_of(SCORES)}
     if wrong := with_keys(forms)(entry, f"runs.{name}") or POINTS(curve, f"curve of {name}"):
-        problems.append(f"{path} is damaged: {wrong}; {REMEDY}")
+        problems.append(f"the comparison {place.parent} is damaged: {wrong}; {REMEDY}")
         return None
     foreseen = entry.get("prediction")
     return Run(
         name=name,
-        path=path,
+        path=place,
         env=entry["env"],
         delay=entry["delay"] or "none",
         agent=entry["agent"],

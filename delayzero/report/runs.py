@@ -40,7 +40,8 @@ class Run:
 
     Attributes:
         name: The folder's or the record's name.
-        path: The folder or file that it was read from.
+        path: Its folder or its record. Of a run that only a comparison knows: the comparison's
+            folder or file, and in it the run's name.
         env: The environment, as typed.
         delay: The text of its delay law; ``"none"`` without delay.
         agent: The agent's name.

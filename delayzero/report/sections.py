@@ -1,4 +1,4 @@
-"""The sections of a report that show results: scores, curves, the paper's tables, foresight."""
+"""The sections of a report that show results: scores, curves, foresight, delays, health."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from delayzero.evaluation.over_seeds import shown
-from delayzero.evaluation.paper.tables import KINDS
-from delayzero.report.against_paper import AGENTS, Cell, normalised, our_cells, paper_table
 from delayzero.report.charts import Chart
 from delayzero.report.drawings import (
+    EVALUATIONS,
     MEASURES,
-    bar_charts,
+    SELF_PLAY,
     by_longest_charts,
     foreseen,
     foresight_chart,
@@ -22,13 +21,11 @@ from delayzero.report.drawings import (
 )
 from delayzero.report.gather import Gathered
 from delayzero.report.groups import Group, cells, final_score
-from delayzero.report.laws import drawn_laws
+from delayzero.report.laws import STREAMS, drawn_laws
 from delayzero.report.markup import Html, details, joined, table, tag
 
-KIND_TITLES = {"walk": "Stochastic delay (walk:M)", "constant": "Constant delay (constant:M)"}
 HORIZONS = (1, 2, 5, 10, 15, 20, 25, 35, 45)
 """Steps ahead in the table of predictions."""
-SIGNS = {"above": "▲", "below": "▼", "": ""}
 
 
 class Canvas:
@@ -99,19 +96,20 @@ def scores(groups: Sequence[Group]) -> Section | None:
         score = final_score(group)
         if score is None:
             continue
-        interval = "-" if score.interval is None else "{} to {}".format(*map(shown, score.interval))
-        seeds = tag("span", "1, no interval", class_="single") if score.seeds == 1 else score.seeds
-        cells_ = (*group.cell, group.label, seeds, str(score), shown(score.iqm), interval)
-        rows.append(cells_)
+        one = tag("span", "one seed", class_="single")
+        interval = "{} to {}".format(*map(shown, score.interval)) if score.interval else one
+        rows.append((*group.cell, group.label, str(score), score.seeds, shown(score.iqm), interval))
     if not rows:
         return None
     note = (
-        "score: mean over seeds of the final evaluation, ± the standard deviation over seeds (in "
-        "brackets: one seed, over its episodes). IQM: the mean of the middle half of all scores, "
-        "with its 95 % bootstrap interval; with few seeds it is too narrow."
+        "A score is the sum of rewards in an episode: in Atari, the game's points. score: mean "
+        "over seeds of the final evaluation, ± the standard deviation over seeds (in brackets: of "
+        "one seed's episodes). IQM: interquartile mean, the mean of the middle half of the scores "
+        "of all episodes of all seeds, with its 95 % bootstrap interval over seeds and episodes. "
+        "The interval is too narrow with fewer than ten seeds."
     )
-    columns = ("environment", "delay", "agent", "seeds", "score", "IQM", "95 % interval")
-    numbers = (4, 5, 6)
+    columns = ("environment", "delay", "agent", "score", "seeds", "IQM", "95 % interval of IQM")
+    numbers = (3, 4, 5, 6)
     scored = table("Final scores", columns, rows, numeric=numbers)
     return section("scores", "Final scores", tag("p", note, class_="note"), scored)
 
@@ -123,19 +121,29 @@ def learning(groups: Sequence[Group], canvas: Canvas, most: int) -> Section | No
     if not drawn:
         return None
     note = (
-        "Thick lines: mean over seeds; bands: its 95 % bootstrap interval over seeds (none for one "
-        "seed); thin lines: single seeds. Dashed: the paper's final scores and random play. "
-        "Self-play explores, evaluations do not."
+        "Mean score of an episode by interactions (steps of environments). Thick lines: mean over "
+        "seeds, between whose evaluations values are interpolated; bands: its 95 % bootstrap "
+        "interval over seeds (none for one seed); thin lines: single seeds. Dashed: the paper's "
+        "final scores and random play. Evaluations are episodes without exploration noise; "
+        "self-play is what the agent learns from, with its noise."
     )
-    views = list(dict.fromkeys(view.name for chart in drawn for view in chart.views))
     return section(
         "learning",
         "Learning curves",
         tag("p", note, class_="note"),
-        controls("learning", views, seeds=True),
+        controls("learning", _learning_views(drawn), seeds=True),
         canvas.figures(drawn),
         details("Means as a table", _curve_table(drawn)),
     )
+
+
+def _learning_views(charts: Sequence[Chart]) -> list[str]:
+    """What the charts can show; evaluations first, unless there are only final ones: points."""
+    views = [view for chart in charts for view in chart.views]
+    lines = [line.y for view in views if view.name == EVALUATIONS for line in view.series]
+    curves = any(sum(y is not None for y in line) > 1 for line in lines)
+    order = (EVALUATIONS, SELF_PLAY) if curves else (SELF_PLAY, EVALUATIONS)
+    return [name for name in order if any(view.name == name for view in views)]
 
 
 def _curve_table(charts: Sequence[Chart]) -> Html:
@@ -153,94 +161,6 @@ def _curve_table(charts: Sequence[Chart]) -> Html:
     return table("Learning curves: means over seeds", columns, rows)
 
 
-def paper(groups: Sequence[Group], canvas: Canvas) -> Section | None:
-    """The paper's tables with ours beside them, bars, and human-normalised scores."""
-    ours = our_cells(groups)
-    in_tables = [cell for cell in ours if cell.paper is not None]
-    if not in_tables:
-        return None
-    parts: list[object] = [
-        tag(
-            "p",
-            "paper: mean ± standard deviation, from its two tables. ours: mean ± standard "
-            "deviation of the seeds (in brackets: one seed, over its episodes), with the number of "
-            "seeds. ▲ and ▼: our mean is above or below the paper's. The paper has one oblivious "
-            "agent; it stands beside both of ours. Lines in bars: one standard deviation; "
-            "ours has none for one seed.",
-            class_="note",
-        )
-    ]
-    for kind in KINDS:
-        same = [cell for cell in in_tables if cell.kind == kind]
-        if same:
-            parts += _paper_part(same, kind, canvas)
-    parts.append(_normalised_table(in_tables))
-    return section("paper", "Beside the paper", *parts)
-
-
-def _paper_part(ours: Sequence[Cell], kind: str, canvas: Canvas) -> list[Html]:
-    """The table and the bars of a kind of law."""
-    played = {cell.agent for cell in ours}
-    agents = [a for a in AGENTS if a in played or a != "oblivious-executed"]
-    rows = paper_table(ours, kind, agents)
-    with_ours = [row for row in rows if any(cell.ours for cell in row)]
-    others = [row for row in rows if not any(cell.ours for cell in row)]
-    columns = [
-        *("game", "M"),
-        *(heading for agent in agents for heading in (f"{agent}: paper", "ours")),
-    ]
-    title = KIND_TITLES[kind]
-    count = sum(cell.verdict == "above" for cell in ours)
-    summary = f"{count} of {len(ours)} cells are above the paper's mean."
-    parts = [
-        tag("h3", title),
-        tag("p", summary),
-        table(title, columns, map(_paper_row, with_ours), class_="paper"),
-        controls(f"paper-{kind}"),
-        canvas.figures(bar_charts(ours, kind)),
-    ]
-    if others:
-        rest = table(f"{title}: not played yet", columns, map(_paper_row, others), class_="paper")
-        parts.insert(3, details(f"The {len(others)} rows without ours", rest))
-    return [tag("div", *parts, class_="part")]
-
-
-def _paper_row(row: Sequence[Cell]) -> list[object]:
-    cells_: list[object] = [row[0].game, row[0].largest]
-    for cell in row:
-        score = cell.paper
-        cells_.append("" if score is None else f"{shown(score.mean)} ± {shown(score.std)}")
-        if cell.ours is None:
-            cells_.append(tag("td", "-", class_="missing"))
-            continue
-        seeds = f", {cell.ours.seeds} seed{'s' * (cell.ours.seeds > 1)}"
-        sign = tag("span", SIGNS[cell.verdict], title=f"{cell.verdict} the paper's mean")
-        cells_.append(tag("td", sign, f" {cell.ours}", tag("small", seeds), class_=cell.verdict))
-    return cells_
-
-
-def _normalised_table(ours: Sequence[Cell]) -> Html:
-    rows = [
-        (
-            *(row.kind, row.largest, row.agent, len(row.games)),
-            *(_share(row.mean), _share(row.paper_mean), _share(row.iqm), _share(row.paper_iqm)),
-        )
-        for row in normalised(ours)
-    ]
-    note = (
-        "0 is random play, 1 a human. Both columns of a pair are over the same games, those that "
-        "we have played. Mean: over games. IQM: ours over games and seeds, the paper's over its "
-        "games' means."
-    )
-    columns = ("law", "M", "agent", "games", "mean: ours", "paper", "IQM: ours", "paper")
-    scored = table("Human-normalised scores by M", columns, rows, numeric=range(3, 8))
-    return tag("div", tag("h3", "Human-normalised"), tag("p", note, class_="note"), scored)
-
-
-def _share(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}"
-
-
 def by_longest(groups: Sequence[Group], canvas: Canvas) -> Section | None:
     """Scores by the largest delay, and under laws other than that of training."""
     charts = by_longest_charts(groups)
@@ -250,11 +170,18 @@ def by_longest(groups: Sequence[Group], canvas: Canvas) -> Section | None:
         return None
     parts: list[Html] = [controls("delay")]
     if charts:
-        note = "Agents trained under each delay; bands: one standard deviation over seeds."
+        note = (
+            "Agents trained under each delay: mean score of the final evaluation; bands: one "
+            "standard deviation over seeds (none for one seed). Dashed: the paper's means."
+        )
         parts += [tag("h3", "By the largest delay of training"), tag("p", note, class_="note")]
         parts += [canvas.figures(charts), _chart_table(charts, "Score by the largest delay")]
     if tested:
-        note = "The same weights under other laws: IQM, with its 95 % interval over seeds."
+        note = (
+            "The same weights, evaluated under other delays than those of training: IQM of the "
+            "scores; bands: its 95 % bootstrap interval over seeds and episodes (none for one "
+            "seed)."
+        )
         parts += [tag("h3", "By the delay of evaluation"), tag("p", note, class_="note")]
         parts += [canvas.figures(tested), _chart_table(tested, "IQM by the delay of evaluation")]
     return section("delay", "Score by delay", *parts)
@@ -281,31 +208,42 @@ def foresight(groups: Sequence[Group], canvas: Canvas) -> Section | None:
     if not drawn:
         return None
     note = (
-        "Solid: the state that the model predicts through the pending actions, compared with the "
-        "real one; bands: 95 % intervals over seeds. Dashed: the current state, not rolled "
-        "forward. Same action: how often the policy's likeliest action agrees. Reward recall: the "
-        "share of rewards of which the model predicts at least half."
+        "How well the model predicts the state that a decision will meet, by the number of steps "
+        "until then. Solid: the state that it predicts by rolling the current one through the "
+        "pending actions, compared with the one that really came; bands: 95 % intervals over "
+        "seeds. Dashed: the current state instead, not rolled. Same action: the share of states "
+        "at which the policy's likeliest action is the same (1 is perfect). Value error: mean "
+        "absolute difference of values (0 is perfect). Similarity: cosine of the projected states "
+        "(1 is perfect). Reward recall: the share of rewards of which the model predicts at least "
+        "half."
     )
     views = [button for button in MEASURES.values() if any(_has(c, button) for c in drawn)]
-    rows = []
-    for group in groups:
-        rolled = foreseen(group.runs, "policy_agreement")
-        if rolled is not None:
-            at = dict(zip(rolled.x, rolled.mean, strict=True))
-            values = [at.get(float(h)) for h in HORIZONS]
-            rows.append(
-                (*group.cell, group.label, *("-" if v is None else f"{v:.2f}" for v in values))
-            )
-    columns = ("environment", "delay", "agent", *(f"{h}" for h in HORIZONS))
-    title = "Same action at predicted and real state, by steps ahead"
     return section(
         "foresight",
         "Foresight by horizon",
         tag("p", note, class_="note"),
         controls("foresight", views),
         canvas.figures(drawn),
-        table(title, columns, rows, numeric=range(3, 3 + len(HORIZONS))),
+        _foresight_table(groups),
     )
+
+
+def _foresight_table(groups: Sequence[Group]) -> Html:
+    """The share of states with the same action, at the horizons that there are."""
+    found = [(group, foreseen(group.runs, "policy_agreement")) for group in groups]
+    shares = [(g, dict(zip(band.x, band.mean, strict=True))) for g, band in found if band]
+    there = [h for h in HORIZONS if any(at.get(h) is not None for _, at in shares)]
+    rows = [
+        (
+            *group.cell,
+            group.label,
+            *("-" if (v := at.get(h)) is None else f"{v:.2f}" for h in there),
+        )
+        for group, at in shares
+    ]
+    columns = ("environment", "delay", "agent", *map(str, there))
+    title = "Share of states with the same action, by steps ahead"
+    return table(title, columns, rows, numeric=range(3, 3 + len(there)))
 
 
 def _has(chart: Chart, name: str) -> bool:
@@ -325,10 +263,15 @@ def laws(gathered: Gathered, canvas: Canvas) -> Section | None:
             continue
         figures = (f"{values.mean:.2f}", values.p50, values.p95, f"{values.drop_rate:.0%}")
         rows.append((one.law, one.rule, *figures, f"{values.effective_lag:.2f}"))
-    columns = ("law", "rule", "mean", "median", "p95", "dropped", "age of what runs")
+    columns = (
+        *("law", "rule", "mean delay", "median", "95th percentile", "decisions dropped"),
+        "age of what runs",
+    )
     note = (
-        "Simulated in the steady state. Delays are in steps. dropped: the share of decisions that "
-        "never run. age of what runs: the mean age of the decision that is executed."
+        f"Simulated in the steady state, {STREAMS} streams; all delays are in steps. rule: which "
+        "of the decisions that have arrived runs (docs/delays.md). decisions dropped: the share "
+        "that never runs. age of what runs: how many steps ago the action that runs now was "
+        "decided, on average."
     )
     return section(
         "laws",
@@ -362,16 +305,26 @@ def health(groups: Sequence[Group], canvas: Canvas, most: int) -> Section | None
     parts: list[Html] = [
         table("Warnings", ("run", "metric", "warning", "interactions"), rows, class_="warnings")
         if rows
-        else tag("p", "No run warned of anything.")
+        else tag("p", _no_warning(groups))
     ]
     if len(blocks) > 1:
         options = [tag("option", name, value=i) for i, name in enumerate(names)]
         chooser = tag("select", *options, id="health-cell", data_blocks=True)
         label = tag("label", "Environment and delay ", chooser)
         parts.append(tag("div", label, class_="controls needs-js"))
-    note = "A line for each run; dashed: where an alarm is raised. docs/health.md explains them."
+    note = (
+        "Metrics of the learner by interactions, a line for each run; dashed: a run warns where a "
+        "metric stays beyond it. docs/health.md says what each means."
+    )
     parts += [tag("p", note, class_="note"), controls("health"), joined(blocks)]
     return section("health", "Health", *parts)
+
+
+def _no_warning(groups: Sequence[Group]) -> str:
+    """How many runs there are whose metrics have no warning."""
+    known = [bool(run.health) for group in groups for run in group.runs]
+    others = "" if all(known) else f" Runs without metrics: {known.count(False)}."
+    return f"No warning in the metrics of {known.count(True)} of {len(known)} runs.{others}"
 
 
 def _input(kind: str, name: str, value: str, *, checked: bool = False) -> Html:

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from delayzero.arguments import Parser, UsageError, whole
+from delayzero.bounds import LARGEST
 from delayzero.extras import require, require_training
-from delayzero.files import make_folder, write_whole
+from delayzero.files import check_out, make_folder, write_whole
 from delayzero.progress import Advance, progress, say
 
 if TYPE_CHECKING:
@@ -29,9 +30,12 @@ HOLD = 1.5
 def main(arguments: Sequence[str]) -> int:
     """Record episodes, draw them, and write the files."""
     options = parser().parse_args(arguments)
+    if options.run.is_file():
+        raise UsageError(f"{options.run} is a file; type the folder of a run")
     outs = options.out or [options.run / f"watch{kind}" for kind in KINDS]
     for out in outs:
-        _check_out(out)
+        _check_kind(out)
+        check_out(out)
     require_training()
     require("PIL.Image", "watch")
     require("av", "watch")
@@ -75,7 +79,7 @@ def parser() -> Parser:
         help="most steps of an episode to record (default: 500)",
     )
     words.add_argument(
-        "--seed", type=whole(0), help="seed of environments and delays (default: RUN's)"
+        "--seed", type=whole(0, LARGEST), help="seed of environments and delays (default: RUN's)"
     )
     words.add_argument(
         "--out",
@@ -96,15 +100,11 @@ def parser() -> Parser:
     return words
 
 
-def _check_out(out: Path) -> None:
-    """Check a file's name before the work begins."""
+def _check_kind(out: Path) -> None:
+    """Check that a file's name says what it should hold."""
     if out.suffix.lower() not in KINDS:
         kind = f"'{out.suffix}'" if out.suffix else "no ending"
         raise UsageError(f"--out {out} has {kind}; type a name that ends in {', '.join(KINDS)}")
-    if out.is_dir():
-        raise UsageError(f"--out {out} is a folder; type the name of a file")
-    if any(folder.is_file() for folder in out.parents):
-        raise UsageError(f"--out {out} lies inside a file; type another folder")
 
 
 def _subjects(run: Path, beside: Path | None, delay: str | None, trust: bool) -> list[Subject]:

@@ -184,12 +184,14 @@ def _lane(canvas: Canvas, episode: Episode, moment: Moment, x: float, top: float
     canvas.text((x + INNER, top - 7), words, 12, bold=True, anchor="rs")
     slots = max(episode.longest, moment.delay) + 1
     width = min(96.0, INNER / slots)
+    chip = width - min(4, width / 4)
+    names = names_for(episode.names, chip)
     for k in range(slots):
         left = x + k * width
-        place = (left, top, left + width - min(4, width / 4), top + CHIP)
+        place = (left, top, left + chip, top + CHIP)
         if k < len(moment.lane):
             new = k == moment.delay
-            _chip(canvas, episode.names, moment.lane[k], place, new=new)
+            _chip(canvas, names, moment.lane[k], place, new=new)
         else:
             canvas.box(place, PAPER)
         if width >= 24:
@@ -197,6 +199,13 @@ def _lane(canvas: Canvas, episode: Episode, moment: Moment, x: float, top: float
             bottom = ((place[0] + place[2]) / 2, top + CHIP + 13)
             canvas.text(bottom, when, 10, colour=GREY, anchor="ms")
     _events(canvas, episode, moment, x, top + CHIP + 36)
+
+
+@lru_cache
+def names_for(names: tuple[str, ...], width: float) -> tuple[str, ...]:
+    """Names for boxes of a width: all in full, or all short."""
+    fits = all(text_width(name, 12, bold=True) <= width - 6 for name in names)
+    return names if fits else tuple(map(short, names))
 
 
 def _chip(
@@ -211,10 +220,8 @@ def _chip(
     left, top, right, _ = place
     colour = colour_of(sent.action)
     canvas.box(place, colour if new else shade(colour, 0.3), INK if new else None, line=2)
-    name, width, middle = names[sent.action], right - left, ((left + right) / 2, top + CHIP / 2)
-    if text_width(name, 12, bold=new) > width - 6:
-        name = short(name)
-    if text_width(name, 12, bold=new) <= width - 2:
+    name, middle = names[sent.action], ((left + right) / 2, top + CHIP / 2)
+    if text_width(name, 12, bold=new) <= right - left - 2:
         canvas.text(middle, name, 12, bold=new, anchor="mm")
 
 

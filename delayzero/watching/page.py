@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from delayzero.files import plain
-from delayzero.watching.canvas import ACTIONS
+from delayzero.watching.canvas import ACTIONS, short
 from delayzero.watching.frames import decoded, media_type
 from delayzero.watching.moments import Episode
 
@@ -57,6 +57,7 @@ def _episode(episode: Episode) -> dict[str, Any]:
         **values,
         "frames": frames,
         "moments": moments,
+        "shorts": [short(name) for name in episode.names],
         "size": size,
         "score": _plain(episode.score),
     }

@@ -27,6 +27,8 @@ SAMPLES = 8
 """Pictures from which a GIF's colours are chosen."""
 QUALITY = "20"
 """Of H.264: the rate factor; 0 is lossless, 51 the worst."""
+INDEX_FIRST = {"movflags": "faststart"}
+"""A browser plays the video while it loads."""
 
 
 def mp4(pictures: Iterable[Image.Image], rate: int) -> bytes:
@@ -37,7 +39,14 @@ def mp4(pictures: Iterable[Image.Image], rate: int) -> bytes:
         rate: Pictures per second.
     """
     file = io.BytesIO()
-    with av.open(file, "w", format="mp4") as container:
+
+    def read_again(*_: object) -> io.BytesIO:
+        """Open what was written: to put the index first, FFmpeg moves it."""
+        return io.BytesIO(file.getvalue())
+
+    with av.open(
+        file, "w", format="mp4", container_options=INDEX_FIRST, io_open=read_again
+    ) as container:
         stream = container.add_stream("libx264", rate=rate, options={"crf": QUALITY})
         stream.pix_fmt = "yuv420p"  # what browsers play
         for number, picture in enumerate(pictures):

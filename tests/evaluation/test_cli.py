@@ -54,6 +54,11 @@ def test_a_single_episode_has_no_standard_error(run, capsys):
     strictly(capsys.readouterr().err.splitlines()[-1])
 
 
+def test_a_seed_that_no_run_can_have(run, capsys):
+    assert main(["evaluate", str(run), "--seed", "9" * 23]) == 2
+    assert "should be between 0 and 2147483647" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("place", ["nowhere", "empty", "begun"])
 def test_without_weights(place, tmp_path, capsys):
     (tmp_path / "empty").mkdir()

@@ -210,6 +210,19 @@ def test_print_has_all_charts_in_light_colours(opened, report):
     assert shown.locator("canvas").count() == shown.count() > 8
 
 
+def test_charts_drawn_for_a_screen_fit_on_paper(opened, report):
+    """Paper is narrower than the screen, and charts are not drawn again for it."""
+    page = opened(report)
+    page.emulate_media(media="print")
+    too_wide = """() => [...document.querySelectorAll(".u-wrap")].filter((wrap) => {
+        wrap.style.width = "3000px";
+        const canvas = wrap.querySelector("canvas").getBoundingClientRect();
+        return canvas.right > wrap.closest("figure").getBoundingClientRect().right + 1;
+    }).length"""
+    assert page.locator(".u-wrap").count() > 0
+    assert page.evaluate(too_wide) == 0
+
+
 def test_pages_that_have_nothing_to_show(opened, tmp_path):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "config.json").write_text("{")

@@ -51,12 +51,20 @@ def test_a_folder_of_runs_and_a_run_named_twice(tmp_path):
 
 
 def test_runs_of_equal_names_get_the_names_of_their_folders(tmp_path):
-    for place in ("a", "b"):
-        make_run(tmp_path / place / "run")
-    assert [run.name for run in gather([tmp_path / "a", tmp_path / "b"]).runs] == [
-        "a/run",
-        "b/run",
-    ]
+    places = ("a/x", "b/x", "c")
+    for seed, place in enumerate(places):
+        make_run(tmp_path / place / "run", seed=seed)
+    names = {run.name for run in gather([tmp_path / place for place in places]).runs}
+    assert names == {"a/x/run", "b/x/run", f"{tmp_path.name}/c/run"}
+
+
+def test_a_run_in_two_places_is_shown_once(tmp_path):
+    """A copy is no other seed; a run with other settings is another one, even with its scores."""
+    make_run(tmp_path / "a" / "run")
+    make_run(tmp_path / "b" / "run")
+    make_run(tmp_path / "b" / "other", learner={"td_steps": 7})
+    names = [run.name for run in gather([tmp_path / "a", tmp_path / "b"]).runs]
+    assert names == ["run", "other"]
 
 
 @pytest.mark.skipif(not RESULTS.exists(), reason="a source distribution has no results/")
@@ -67,7 +75,8 @@ def test_the_records_and_comparisons_of_this_repository():
     asterix = by_name["Asterix-dez-walk-15-seed0"]
     assert (asterix.game, asterix.delay, len(asterix.scores)) == ("Asterix", "walk:15", 32)
     assert "policy/target_entropy" in asterix.health  # from the metrics beside the record
-    compared = next(run for run in gathered.runs if run.env == "CartPole-v1" and run.by_delay)
+    assert len(by_name) == len(gathered.runs)  # each has a name of its own
+    compared = by_name["demo.json/dez-seed0"]
     assert compared.evaluations
     assert any(comparison.outcome for comparison in gathered.comparisons)
 

@@ -1,3 +1,5 @@
+import json
+
 import numpy as np
 import pytest
 
@@ -24,6 +26,29 @@ def test_seeds_are_one_group_and_other_settings_another(tmp_path):
     assert first.label == "dez 1: learner.td_steps 30"
     assert second.label == "dez 2: learner.td_steps 7"
     assert third.label == "oblivious"
+
+
+def test_unknown_settings_are_not_taken_for_the_same(tmp_path):
+    """Runs that only a comparison knows are grouped with those of that comparison alone."""
+    runs = {}
+    for seed in (0, 1):
+        runs[f"dez-seed{seed}"] = {
+            **{"env": "CartPole-v1", "agent": "dez", "delay": "walk:5", "seed": seed},
+            **{"interactions": 100, "updates": 9, "scores": [1.0, 2.0], "train_seconds": 3.0},
+            **{"versions": {}, "command": "delayzero train", "by_delay": {}},
+        }
+    comparison = {"command": "delayzero compare", "plan": {"seeds": [0, 1]}, "outcome": []}
+    for name, seconds in (("short", 3.0), ("long", 30.0)):
+        stored = {run: {**entry, "train_seconds": seconds} for run, entry in runs.items()}
+        text = json.dumps({**comparison, "agents": {}, "runs": stored})
+        (tmp_path / f"{name}.json").write_text(text)
+    make_run(tmp_path / "run", delay="walk:5")
+    groups = group_runs(gather([tmp_path, tmp_path / "run"]).runs)
+    assert {group.label: len(group.runs) for group in groups} == {
+        f"dez in {tmp_path.name}": 1,
+        "dez in long.json": 2,
+        "dez in short.json": 2,
+    }
 
 
 def test_final_scores(tmp_path):

@@ -64,8 +64,10 @@ def test_the_page_of_a_few_runs(tmp_path, capsys):
     ids = [values["id"] for name, values in outline.tags if name == "section"]
     assert ids == [
         *("progress", "scores", "learning", "foresight", "laws", "health", "settings", "runs"),
-        "commands",
+        *("commands", "terms"),
     ]
+    assert "oblivious (agent)" in text
+    assert "delayed-q (agent)" not in text  # explained where it occurs
     for word in ("late", "walk:5", "oblivious", "dead_units"):
         assert any(word in cell for cell in outline.cells), word
     assert "delayzero train cartpole --seed 1" in text
@@ -129,9 +131,20 @@ def test_broken_runs_give_a_page_that_says_so(tmp_path, capsys):
     assert "config.json is damaged" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("words", [["nowhere"], ["."], [".", "--out", "."], []])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["nowhere"],
+        ["."],
+        [".", "--out", "."],
+        [".", "--out", "notes.txt/a.html"],
+        ["notes.txt"],
+        [],
+    ],
+)
 def test_bad_input_is_one_line(tmp_path, monkeypatch, capsys, words):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "notes.txt").touch()
     if "--out" in words:
         make_run(tmp_path / "run")
     assert main(["report", *words]) == 2
@@ -165,8 +178,18 @@ def test_runs_of_the_paper_stand_beside_it(tmp_path):
     assert verdicts.count("below") == 2
     text = report(tmp_path, tmp_path / "r")
     assert "Human-normalised" in text
+    assert ", 1 seed, 12 000 interactions" in text  # not the paper's 130 000
     assert "6 536 ± 4 393" in text  # the paper's DEZ under walk:5
     assert any(chart["title"] == "Asterix · walk:M" for chart in charts(text))
+
+
+@pytest.mark.parametrize(("lines", "first"), [(2, "self-play"), (12, "evaluations")])
+def test_learning_curves_show_first_what_is_a_curve(tmp_path, lines, first):
+    """Without evaluations on the way, the final one is a point."""
+    outline = Outline(report(tmp_path, make_run(tmp_path / "run", lines=lines)))
+    radios = [values for name, values in outline.tags if values.get("name") == "learning-view"]
+    assert [radio["value"] for radio in radios if "checked" in radio] == [first]
+    assert len(radios) == 2
 
 
 def test_scores_under_other_laws(tmp_path):

@@ -84,6 +84,14 @@ def test_a_run_of_another_version(tmp_path, capsys):
     assert "another version" in line
 
 
+def test_a_file_is_no_run(tmp_path, capsys):
+    (tmp_path / "file").touch()
+    assert (
+        told([tmp_path / "file"], capsys)
+        == f"{tmp_path / 'file'} is a file; type the folder of a run"
+    )
+
+
 def test_runs_that_do_not_go_together(run, tmp_path, capsys):
     other = begun_run(tmp_path / "other", agent="random", env="MountainCar-v0")
     assert "plays MountainCar-v0, and" in told([run, "--beside", other], capsys)
@@ -130,6 +138,7 @@ def test_code_is_run_for_those_who_trust_it(tmp_path, monkeypatch, capsys):
         (["--out", "file/a/b.gif"], "--out file/a/b.gif lies inside a file; type another folder"),
         (["--episodes", "0"], "should be at least 1"),
         (["--fps", "0"], "should be between 1 and 60"),
+        (["--seed", "9" * 23], "should be between 0 and 2147483647"),
         (["--delay", "wlk:5"], "wlk"),
         (["--delay", "callback:os:getcwd"], "callback"),
     ],

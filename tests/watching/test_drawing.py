@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from delayzero.watching.drawing import COLUMN, GAP, count, draw, drawn
+from delayzero.watching.drawing import COLUMN, GAP, count, draw, drawn, names_for
 from delayzero.watching.frames import LARGE, LARGEST, decoded, encoded, fitted, media_type
 from delayzero.watching.moments import Sent
 
@@ -34,6 +34,12 @@ def test_a_missing_part_is_left_out():
     rich = moment(0, met=1, there=0, dropped=(Sent(-1, 1),), repeated=True, told=False)
     bare, full = (draw([episode(moments=[m, moment(1)])], 0) for m in (plain, rich))
     assert different(bare, full).mean() > 0.01
+
+
+def test_names_are_all_whole_or_all_short():
+    names = ("up", "down left")
+    assert names_for(names, 90) == names
+    assert names_for(names, 24) == ("↑", "↙")
 
 
 def test_the_border_tells_whether_the_agent_agrees():

@@ -73,11 +73,29 @@ def test_numbers_that_are_not_finite():
     assert values["runs"][0][0]["moments"][0]["foreseen"] is None
 
 
-@pytest.mark.skipif(BROWSER is None, reason="apt-get install chromium")
-def test_in_a_browser(tmp_path):
+@pytest.fixture
+def seen(tmp_path):
+    """Open a page in a browser; return what a script there wrote into ``seen``."""
+    if BROWSER is None:
+        pytest.skip("no browser to test the page in; type: apt-get install chromium")
+
+    def opened(episodes, script):
+        write = 'document.body.append(make("pre", {id: "seen", text: seen.join(" | ")}));'
+        text = page([[one] for one in episodes], "delayzero watch x")
+        script = f"<script>{script}{write}</script></body>"
+        (tmp_path / "page.html").write_text(text.replace("</body>", script))
+        words = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"]
+        words += [f"--user-data-dir={tmp_path / 'profile'}", f"file://{tmp_path / 'page.html'}"]
+        shown = subprocess.run(words, capture_output=True, text=True, timeout=120, check=True)
+        (written,) = re.findall(r'<pre id="seen">(.*?)</pre>', shown.stdout, re.S)
+        return written.split(" | ")
+
+    return opened
+
+
+def test_in_a_browser(seen):
     """Keys and the slider move through the moments, and the end is shown."""
-    ones = [episode(5), episode(2, agent="oblivious")]
-    script = """<script>
+    script = """
     const seen = [by("where").textContent];
     const press = key => {
       document.body.dispatchEvent(new KeyboardEvent("keydown", {key, bubbles: true}));
@@ -86,18 +104,27 @@ def test_in_a_browser(tmp_path):
     press("ArrowRight"); press("ArrowRight"); press("ArrowLeft"); press("End"); press("Home");
     by("time").value = 3; by("time").dispatchEvent(new Event("input"));
     seen.push(by("told").textContent);
-    document.body.append(make("pre", {id: "seen", text: seen.join(" | ")}));
-    </script></body>"""
-    text = page([[one] for one in ones], "delayzero watch x").replace("</body>", script)
-    (tmp_path / "page.html").write_text(text)
-    words = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"]
-    words += [f"--user-data-dir={tmp_path / 'profile'}", f"file://{tmp_path / 'page.html'}"]
-    shown = subprocess.run(words, capture_output=True, text=True, timeout=120, check=True).stdout
-    (seen,) = re.findall(r'<pre id="seen">(.*?)</pre>', shown, re.S)
-    assert seen.split(" | ") == [
+    """
+    assert seen([episode(5), episode(2, agent="oblivious")], script) == [
         "step 0 of 5",
         *("step 1 of 5; 2", "step 2 of 5; 1", "step 1 of 5; 2", "step 5 of 5; 0"),
         "step 0 of 5; 2",
         "dez, step 3: runs left, decides left with delay 2. "
         "oblivious: ended after 2 steps, score 2.",
     ]
+
+
+@pytest.mark.parametrize(
+    ("longest", "texts"),
+    [(2, {"up right", "down left"}), (45, {"↗", "↙"}), (120, {""})],
+)
+def test_names_on_the_way_are_whole_short_or_left_out(seen, longest, texts):
+    """None is cut off, so that two actions do not look the same."""
+    script = """
+    const spans = [...document.querySelectorAll(".lane span")];
+    const seen = spans.map(span => span.textContent);
+    seen.push(spans.filter(span => span.scrollWidth > span.clientWidth).length);
+    """
+    *found, cut_off = seen([episode(2, ("up right", "down left"), longest)], script)
+    assert set(found) == texts
+    assert cut_off == "0"

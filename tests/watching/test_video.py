@@ -32,6 +32,21 @@ def test_mp4():
         assert abs(frame.mean() - 4 * i) < 4
 
 
+def boxes(data):
+    """The names of an MP4 file's parts, in their order."""
+    at, names = 0, []
+    while at < len(data):
+        names.append(data[at + 4 : at + 8].decode())
+        at += int.from_bytes(data[at : at + 4])
+    return names
+
+
+def test_the_index_comes_first():
+    """A browser can play the video before it has loaded all of it."""
+    names = boxes(mp4(iter(shades(9)), 10))
+    assert names.index("moov") < names.index("mdat")
+
+
 def lines(count, width=64, height=48):
     """A white line that moves on."""
     pictures = [np.zeros((height, width, 3), np.uint8) for _ in range(count)]

@@ -10,7 +10,7 @@ from delayzero.evaluation.paper.figures import save_figures
 from delayzero.evaluation.paper.page import results_page
 from delayzero.evaluation.paper.pictures import results_picture
 from delayzero.evaluation.paper.records import read_records, write_record
-from delayzero.files import named, write_whole
+from delayzero.files import check_out, make_folder, named, write_whole
 
 RECORDS = Path("results/atari")
 
@@ -51,6 +51,8 @@ def main(arguments: Sequence[str]) -> int:
         for run in options.runs:
             print(write_record(run, options.folder))
         return 0
+    if options.verb != "figures":
+        check_out(options.out)
     records = read_records(options.folder)
     if not records:
         raise UsageError(f"{options.folder} contains no records; type: delayzero results add RUN")
@@ -61,9 +63,9 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     picture = options.out.parent / "images" / f"{options.out.stem}.png"
     page = results_page(records, str(options.folder), str(options.out), f"images/{picture.name}")
+    make_folder(picture.parent)
     write_whole(options.out, page)
     print(options.out)
-    picture.parent.mkdir(parents=True, exist_ok=True)
     with named(picture):
         results_picture(records).savefig(picture)
     print(picture)

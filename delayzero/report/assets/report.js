@@ -131,7 +131,7 @@
         if (hasBars(view)) return chart.ticks.length ? [-0.6, chart.ticks.length - 0.4] : [low - 0.6, high + 0.6];
         if (chart.ticks.length) return [-0.3, chart.ticks.length - 0.7];
         if (low === high) return low > 0 ? [0, 1.5 * high] : [low - 1, high + 1];
-        return [low > 0 && low < high / 2 ? 0 : low, high];
+        return [Math.min(low, 0), high];
       },
       y: (u, low, high) => {
         const whole = whiskers.filter((w) => u.series[w.at].show).flatMap((w) => [...w.low, ...w.high]);
