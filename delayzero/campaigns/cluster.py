@@ -51,8 +51,11 @@ class Share:
         return min(rooms)
 
     def variables(self) -> dict[str, str]:
-        """The environment variables by which a process keeps to its share."""
-        ours = {}
+        """The environment variables by which a process keeps to its share.
+
+        Ray hides no GPU from a process that takes none.
+        """
+        ours = {} if self.gpus else {"JAX_PLATFORMS": "cpu"}
         if self.cores:
             ours["NPROC"] = str(math.ceil(self.cores))  # threads of XLA
         if self.gpus and self.gpus < 1:
@@ -67,7 +70,8 @@ def connected(address: str | None) -> Iterator[Any]:
 
     Args:
         address: The cluster's address, ``auto`` for the one that runs on this machine; None starts
-            one, which ends with the block.
+            one, which ends with the block. A process that is connected to a cluster already keeps
+            to that one.
 
     Yields:
         The module ``ray``.
@@ -80,6 +84,9 @@ def connected(address: str | None) -> Iterator[Any]:
     if address is None:
         os.environ.update(LOOPBACK_ALONE)  # Ray reads it when it is imported
     ray = require("ray", "ray")
+    if ray.is_initialized():
+        yield ray
+        return
     if address is not None:
         os.environ.setdefault("RAY_gcs_server_port_wait_time_s", "1")  # it would try for minutes
         _check_answers(address)
@@ -90,7 +97,8 @@ def connected(address: str | None) -> Iterator[Any]:
             warnings.filterwarnings("ignore", r"os\.fork\(\) was called", RuntimeWarning)
             ray.init(address or "local", log_to_driver=False, logging_level=logging.ERROR, **own)
     except (ConnectionError, ValueError, RuntimeError) as error:
-        raise UsageError(f"--address {address}: {error}") from None
+        what = "Ray does not start here" if address is None else f"--address {address}"
+        raise UsageError(f"{what}: {error}") from None
     try:
         if address is None and ray.nodes()[0]["NodeManagerAddress"] != LOOPBACK:
             raise UsageError(
