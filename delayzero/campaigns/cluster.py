@@ -26,6 +26,7 @@ from delayzero.extras import require
 LOOPBACK = "127.0.0.1"
 LOOPBACK_ALONE = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 """Ray then binds to the loopback address; otherwise to all interfaces, without a password."""
+START_ONE = "start one with: ray start --head, or leave out --address"
 SECONDS_BETWEEN_POLLS = 0.2
 
 
@@ -97,8 +98,9 @@ def connected(address: str | None) -> Iterator[Any]:
             warnings.filterwarnings("ignore", r"os\.fork\(\) was called", RuntimeWarning)
             ray.init(address or "local", log_to_driver=False, logging_level=logging.ERROR, **own)
     except (ConnectionError, ValueError, RuntimeError) as error:
-        what = "Ray does not start here" if address is None else f"--address {address}"
-        raise UsageError(f"{what}: {error}") from None
+        if address is None:
+            raise UsageError(f"Ray does not start here: {error}") from None
+        raise UsageError(f"--address {address}: {error}; {START_ONE}") from None
     try:
         if address is None and ray.nodes()[0]["NodeManagerAddress"] != LOOPBACK:
             raise UsageError(
@@ -124,8 +126,7 @@ def _check_answers(address: str) -> None:
         socket.create_connection((host, int(port)), timeout=5).close()
     except (OSError, OverflowError) as error:
         raise UsageError(
-            f"--address {address}: no Ray cluster answers there ({error}); start one with: ray "
-            "start --head, or leave out --address"
+            f"--address {address}: no Ray cluster answers there ({error}); {START_ONE}"
         ) from None
 
 

@@ -38,7 +38,7 @@ class Where:
         """Validate the fields."""
         if self.address is not None and self.engine == "processes":
             raise UsageError(
-                "--address is the address of a Ray cluster; leave out it, or --engine processes"
+                "--address is the address of a Ray cluster; leave it out, or --engine processes"
             )
 
     @property
