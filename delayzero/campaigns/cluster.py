@@ -26,6 +26,7 @@ from delayzero.extras import require
 LOOPBACK = "127.0.0.1"
 LOOPBACK_ALONE = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 """Ray then binds to the loopback address; otherwise to all interfaces, without a password."""
+START_ONE = "start one with: ray start --head, or leave out --address"
 SECONDS_BETWEEN_POLLS = 0.2
 
 
@@ -51,8 +52,11 @@ class Share:
         return min(rooms)
 
     def variables(self) -> dict[str, str]:
-        """The environment variables by which a process keeps to its share."""
-        ours = {}
+        """The environment variables by which a process keeps to its share.
+
+        Ray hides no GPU from a process that takes none.
+        """
+        ours = {} if self.gpus else {"JAX_PLATFORMS": "cpu"}
         if self.cores:
             ours["NPROC"] = str(math.ceil(self.cores))  # threads of XLA
         if self.gpus and self.gpus < 1:
@@ -67,7 +71,8 @@ def connected(address: str | None) -> Iterator[Any]:
 
     Args:
         address: The cluster's address, ``auto`` for the one that runs on this machine; None starts
-            one, which ends with the block.
+            one, which ends with the block. A process that is connected to a cluster already keeps
+            to that one.
 
     Yields:
         The module ``ray``.
@@ -80,6 +85,9 @@ def connected(address: str | None) -> Iterator[Any]:
     if address is None:
         os.environ.update(LOOPBACK_ALONE)  # Ray reads it when it is imported
     ray = require("ray", "ray")
+    if ray.is_initialized():
+        yield ray
+        return
     if address is not None:
         os.environ.setdefault("RAY_gcs_server_port_wait_time_s", "1")  # it would try for minutes
         _check_answers(address)
@@ -90,7 +98,9 @@ def connected(address: str | None) -> Iterator[Any]:
             warnings.filterwarnings("ignore", r"os\.fork\(\) was called", RuntimeWarning)
             ray.init(address or "local", log_to_driver=False, logging_level=logging.ERROR, **own)
     except (ConnectionError, ValueError, RuntimeError) as error:
-        raise UsageError(f"--address {address}: {error}") from None
+        if address is None:
+            raise UsageError(f"Ray does not start here: {error}") from None
+        raise UsageError(f"--address {address}: {error}; {START_ONE}") from None
     try:
         if address is None and ray.nodes()[0]["NodeManagerAddress"] != LOOPBACK:
             raise UsageError(
@@ -116,8 +126,7 @@ def _check_answers(address: str) -> None:
         socket.create_connection((host, int(port)), timeout=5).close()
     except (OSError, OverflowError) as error:
         raise UsageError(
-            f"--address {address}: no Ray cluster answers there ({error}); start one with: ray "
-            "start --head, or leave out --address"
+            f"--address {address}: no Ray cluster answers there ({error}); {START_ONE}"
         ) from None
 
 

@@ -25,7 +25,8 @@ EngineName = Literal["processes", "ray"]
 class Where:
     """Where runs run, and at most how many at a time."""
 
-    engine: EngineName = "processes"
+    engine: EngineName | None = None
+    """None: Ray if there is an address, processes otherwise."""
     address: str | None = None
     """The Ray cluster's address; None starts one on this machine."""
     jobs: int | None = None
@@ -35,8 +36,15 @@ class Where:
 
     def __post_init__(self) -> None:
         """Validate the fields."""
-        if self.address is not None and self.engine != "ray":
-            raise UsageError("--address is the address of a Ray cluster; type --engine ray too")
+        if self.address is not None and self.engine == "processes":
+            raise UsageError(
+                "--address is the address of a Ray cluster; leave it out, or --engine processes"
+            )
+
+    @property
+    def on_ray(self) -> bool:
+        """Whether runs are tasks of a Ray cluster."""
+        return self.engine == "ray" or self.address is not None
 
 
 def jobs_of(share: Share) -> int:
@@ -68,13 +76,13 @@ def add_where(parser: Parser, jobs_help: str) -> None:
     parser.add_argument(
         "--engine",
         choices=get_args(EngineName),
-        default="processes",
-        help="where they run: processes of this machine (the default), or a Ray cluster",
+        help="where they run: processes of this machine, or a Ray cluster (default: ray with "
+        "--address, processes without)",
     )
     parser.add_argument(
         "--address",
-        help="address of a Ray cluster, `auto` for the one on this machine (default: start one on "
-        "this machine)",
+        help="address of a Ray cluster, `auto` for the one on this machine (default with --engine "
+        "ray: start one on this machine)",
     )
 
 
@@ -94,7 +102,7 @@ def open_engine(where: Where, cache: Path, runs: int) -> Iterator[tuple[Engine, 
         UsageError: There is no such cluster, or it has no room for a run.
     """
     share = where.share
-    if where.engine == "processes":
+    if not where.on_ray:
         jobs = min(where.jobs or jobs_of(share), runs)
         if share.gpus is not None and not has_gpu():
             say("each run should have a share of a GPU, and there is none: runs use the CPU")

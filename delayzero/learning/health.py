@@ -14,6 +14,7 @@ import chex
 import jax
 import jax.numpy as jnp
 from jax import Array
+from jax.sharding import Mesh
 
 from delayzero.learning.batch import Batch, assemble, window_targets
 from delayzero.learning.in_training import InTraining
@@ -71,7 +72,7 @@ def measure_health(learner: Learner, state: LearnerState, replay: Replay, key: A
     recall = _recall(learner, rewarded_batch, rewarded_prediction.prefix)
     value = explained(predicted.value, batch.value[:, 0])
     prefix = explained(predicted.prefix, batch.prefix, batch.alive[:, :-1])
-    in_training = _explained_in_training(learner, variables, batch)
+    in_training = _explained_in_training(learner, variables, batch, replay.mesh)
     sensitivity = action_sensitivity(learner, variables, batch, predicted.last, shuffled.last)
     return {
         "health/value_explained": jnp.where(learner.reanalysis.mode == "sweep", value, jnp.nan),
@@ -118,7 +119,9 @@ def effective_rank(latents: Array) -> Array:
     return jnp.exp(jnp.sum(jax.scipy.special.entr(shares)))
 
 
-def _explained_in_training(learner: Learner, variables: Any, batch: Batch) -> Metrics:
+def _explained_in_training(
+    learner: Learner, variables: Any, batch: Batch, mesh: Mesh | None
+) -> Metrics:
     """Return how much a model with batch normalisation explains if it normalises by the batch.
 
     That is what the loss sees. If the model explains less outside training mode, the fault is not
@@ -127,7 +130,7 @@ def _explained_in_training(learner: Learner, variables: Any, batch: Batch) -> Me
     if "batch_stats" not in variables:
         return {}
     model, config = learner.planner.model, replace(learner.config, consistency_steps=1)
-    out = unroll_model(InTraining(model, variables), batch, config)
+    out = unroll_model(InTraining(model, variables, mesh), batch, config)
     value = explained(model.support.decode(out.value_logits[0]), batch.value[:, 0])
     prefix = model.support.decode(out.prefix_logits).T
     return {

@@ -105,7 +105,7 @@ class Learner:
             here = jax.random.fold_in(key, k)
             batch = self.batch(state, replay, here)[1]
             batch = self.augmented(batch, _stream(here, state, AUGMENTATION))
-            in_training = InTraining(self.planner.model, variables)
+            in_training = InTraining(self.planner.model, variables, replay.mesh)
             rolled = self.rolled(variables, batch)
             unroll_model(in_training, batch, self.config, rolled)
             return in_training.variables

@@ -58,13 +58,12 @@ class RemoteActors:
                 f"{config.actor_gpus:g} GPUs each, not for {config.shares}; type fewer --actors, a "
                 "smaller --actor-cores, or another --address"
             )
-        variables = share.variables()
-        if not share.gpus:
-            variables["JAX_PLATFORMS"] = "cpu"
+        if share.fits(ray.available_resources()) < config.shares:
+            say("other work fills the cluster: the run begins when there is room for all actors")
         self._worker = ray.remote(Worker).options(
             num_cpus=share.cpus,
             num_gpus=share.gpus or 0,
-            runtime_env={"env_vars": variables},
+            runtime_env={"env_vars": share.variables()},
             scheduling_strategy="SPREAD",
             max_restarts=0,  # a worker that Ray restarts would have forgotten where it was
         )

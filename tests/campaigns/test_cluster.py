@@ -74,6 +74,8 @@ def test_runs_that_share_a_gpu_share_its_memory(tmp_path):
     assert (half["XLA_PYTHON_CLIENT_MEM_FRACTION"], half["PIPE"]) == ("0.4500", "here")
     whole = cluster_of(ray, Share(gpus=1), 9, tmp_path, {}).variables
     assert "XLA_PYTHON_CLIENT_MEM_FRACTION" not in whole
+    assert "JAX_PLATFORMS" not in whole
+    assert cluster_of(ray, Share(), 9, tmp_path, {}).variables["JAX_PLATFORMS"] == "cpu"
     assert whole["JAX_COMPILATION_CACHE_DIR"] == str(tmp_path)
 
 
@@ -85,9 +87,20 @@ def test_without_ray_a_line_says_what_to_type(monkeypatch, stubs, capsys):
     assert "type: pip install 'delayzero[ray]'" in capsys.readouterr().err
 
 
-def test_an_address_needs_the_engine():
-    with pytest.raises(UsageError, match="type --engine ray too"):
+def test_an_address_means_ray():
+    assert Where(address="auto").on_ray
+    assert Where("ray").on_ray
+    assert not Where().on_ray
+    with pytest.raises(UsageError, match="or --engine processes"):
         Where("processes", "auto")
+
+
+def test_a_process_that_is_connected_keeps_its_cluster(monkeypatch):
+    ray = SimpleNamespace(is_initialized=lambda: True)  # it cannot connect, nor shut down
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    for address in (None, "auto"):
+        with connected(address) as found:
+            assert found is ray
 
 
 @needs_ray

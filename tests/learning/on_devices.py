@@ -87,13 +87,15 @@ def learner_of(name):
     if name == "by-step":
         changes |= {"normalise": "by_step", "consistency_steps": 1}
         return oracle.small_learner("conv", replay=PRIORITIES, **changes)
+    if name == "settled":
+        return oracle.small_learner("conv", replay=PRIORITIES, settle=2, **changes)
     if name == "batch":
         return oracle.small_learner(mode="batch", replay=PRIORITIES, **changes)
     return oracle.small_learner(replay=PRIORITIES, **changes)
 
 
 def kind_of(name):
-    return "conv" if name in ("conv", "by-step") else "mlp"
+    return "conv" if name in ("conv", "by-step", "settled") else "mlp"
 
 
 def test_four_devices_draw_and_gather_what_one_does():
@@ -127,7 +129,7 @@ def test_gathering_the_replay_is_noticed():
 
 
 @pytest.mark.parametrize(
-    "name", ["mlp", "conv", "by-step", "leads", "odd-leads", "batch", "delayed-q"]
+    "name", ["mlp", "conv", "by-step", "settled", "leads", "odd-leads", "batch", "delayed-q"]
 )
 def test_updates_are_those_of_one_device(name):
     learner, replay = learner_of(name), filled(kind_of(name))

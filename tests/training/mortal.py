@@ -42,21 +42,6 @@ class Forgetful(Mortal):
 
 def make_forgetful():
     return Forgetful(gym.make("CartPole-v1"))
-
-class Large(gym.Wrapper):
-    observation_space = gym.spaces.Box(0, 1, (48, 48, 3))
-    def reset(self, **options):
-        observation, info = self.env.reset(**options)
-        return self._enlarged(observation), info
-    def step(self, action):
-        observation, *rest = self.env.step(action)
-        return self._enlarged(observation), *rest
-    def _enlarged(self, observation):
-        import numpy as np
-        return np.resize(observation, (48, 48, 3)).clip(0, 1)
-
-def make_large():
-    return Large(gym.make("CartPole-v1"))
 """
 
 

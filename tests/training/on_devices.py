@@ -9,6 +9,7 @@ import pytest
 from delayzero.replay import HostFrames, arrays_of
 from delayzero.training.loop import train
 
+from .mortal import needs_ray, remotely
 from .small import (
     EVERY_ROUND,
     Crash,
@@ -92,3 +93,18 @@ def test_other_runs_on_four_devices(agent, changes, tmp_path):
     config = small(tmp_path / "run", agent=agent, **delay, **changes)
     assert train(config, COMMAND).finished
     assert int(stored(config.folder, "learner")["updates"]) == config.total_updates
+
+
+@needs_ray
+def test_actors_beside_a_learner_on_four_devices(mortal, capsys):
+    """One is killed while the learner is at work; nothing is lost or counted twice."""
+    (mortal / "kill-30").touch()
+    config = remotely(mortal / "run", devices=4, overlap=True, checkpoint_minutes=EVERY_ROUND)
+    assert train(config, COMMAND).finished
+    said = capsys.readouterr().err
+    assert "the learner uses 4 devices" in said
+    assert said.count("was lost (") == 1
+    assert int(stored(config.folder, "learner")["updates"]) == config.total_updates
+    length = int(stored(config.folder, "replay")["length"])
+    assert [one["steps"] for one in progress_of(config.folder)["environments"]] == [length] * 2
+    assert metrics_of(config.folder)[-1]["interactions"] >= config.interactions

@@ -49,6 +49,7 @@ class Here:
 
     def __init__(self, cores=8):
         self.nodes = lambda: [{"Alive": True, "Resources": {"CPU": cores}}]
+        self.available_resources = lambda: {"CPU": cores, "GPU": 1}
         self.started, self.options, self.lose, self.full = [], {}, {}, 0
 
     def remote(self, kind):
@@ -265,6 +266,16 @@ def test_what_an_actor_takes_of_a_node(mortal):
     assert "JAX_PLATFORMS" not in variables
     RemoteActors(ray, remotely(agent="random"), spaces)
     assert ray.options["runtime_env"]["env_vars"] == {"NPROC": "1", "JAX_PLATFORMS": "cpu"}
+
+
+def test_actors_that_wait_for_room_say_so(mortal, capsys):
+    config, ray = remotely(agent="random", actor_cores=1.0), Here()
+    spaces = system_of(config).spaces
+    RemoteActors(ray, config, spaces)
+    assert capsys.readouterr().err == ""
+    ray.available_resources = lambda: {"CPU": 1}
+    RemoteActors(ray, config, spaces)
+    assert "other work fills the cluster" in capsys.readouterr().err
 
 
 def test_steps_of_which_only_some_begin_episodes_are_merged(mortal):

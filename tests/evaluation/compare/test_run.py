@@ -135,7 +135,7 @@ def test_a_comparison_and_resuming_it(started, tmp_path, capsys):
         (["--seeds", "x"], "'x' should be a whole number"),
         (["--jobs", "0"], "should be at least 1"),
         (["--gpus", "2"], "--gpus 2 should be at most 1"),
-        (["--address", "auto"], "type --engine ray too"),
+        (["--engine", "processes", "--address", "auto"], "leave it out, or --engine processes"),
         (["--interactions", "0"], "should be at least 1"),
         (["--agnets", "dez"], "delayzero compare --help"),
         (
