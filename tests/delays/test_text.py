@@ -105,7 +105,7 @@ LATENCY_LAWS = st.one_of(
     hyperexponentials(),
     st.builds(Jitter, LENGTH, LENGTH, PROBABILITY, LENGTH),
     st.builds(MM1, LENGTH, st.floats(0.01, 0.99)),
-    st.builds(Outage, POSITIVE.map(lambda length: length + 1), LENGTH),
+    st.builds(Outage, st.floats(1, 1e9), LENGTH),
     st.sampled_from([setting.latency for setting in LATENCY_SETTINGS.values()]),
 )
 

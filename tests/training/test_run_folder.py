@@ -154,7 +154,7 @@ def test_other_settings_are_refused_by_name(tmp_path):
     (tmp_path / "checkpoints" / "5").mkdir(parents=True)
     other = replace(config, envs=8, learner=replace(config.learner, learning_rate=0.5))
     with pytest.raises(
-        UsageError, match=r"envs 4 \(now 8\), learner.learning_rate 0.004 \(now 0.5"
+        UsageError, match=r"envs 4 \(now 8\), learner.learning_rate 0.001 \(now 0.5"
     ):
         RunFolder(tmp_path).open(other, ["delayzero"])
     assert RunFolder(tmp_path).config() == config
