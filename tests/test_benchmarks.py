@@ -58,7 +58,7 @@ def printed(benchmark, words, monkeypatch, capsys):
     return json.loads(capsys.readouterr().out)
 
 
-@pytest.mark.parametrize("overlap", ["True", "False"])
+@pytest.mark.parametrize("overlap", [pytest.param("True", marks=pytest.mark.slow), "False"])
 def test_a_run_is_projected_from_its_parts(overlap, budget, monkeypatch, capsys):
     times = {"update": 0.002, "sweep": 0.5, "play": 0.3, "play_and_update": 0.4}
     monkeypatch.setattr(budget, "each", lambda call, most: (times[call.__name__], most))
@@ -187,6 +187,7 @@ def test_a_process_that_fails_ends_the_measurement(side_by_side, monkeypatch, ca
         printed(side_by_side, ("--preset", "no-such-preset"), monkeypatch, capsys)
 
 
+@pytest.mark.slow
 def test_wrappers_under_load(load, monkeypatch, capsys):
     words = ("--steps", "20000", "--envs", "2", "4", "--vector-steps", "3", "--repeats", "2")
     made = printed(load, words, monkeypatch, capsys)

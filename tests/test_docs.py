@@ -14,7 +14,6 @@ from delayzero.cli import main
 from delayzero.evaluation.compare import cli as compare_cli
 from delayzero.evaluation.compare.run import check
 from delayzero.report.cli import report_parser
-from delayzero.settings.keywords import configure
 from delayzero.training import loop
 from delayzero.training.loop import Outcome
 from delayzero.watching import cli as watching_cli
@@ -107,33 +106,16 @@ def test_campaigns(monkeypatch, tmp_path):
         assert campaign.checked_runs(plan, tmp_path)
 
 
-@pytest.mark.parametrize(
-    "page",
-    [
-        "docs/api.md",
-        pytest.param("docs/api.md", marks=pytest.mark.slow, id="docs/api.md-whole"),
-        pytest.param("docs/custom_environments.md", marks=pytest.mark.slow),
-        pytest.param("README.md", marks=pytest.mark.slow),
-    ],
-)
-def test_examples_in_python_run(page, monkeypatch, tmp_path, request):
-    """As they stand, one after the other; training is cut short.
-
-    The first run of a page is trained; others are, too, in the slow tests.
-    """
-    every = request.node.get_closest_marker("slow") is not None
+@pytest.mark.slow
+@pytest.mark.parametrize("page", ["docs/api.md", "docs/custom_environments.md", "README.md"])
+def test_examples_in_python_run(page, monkeypatch, tmp_path):
+    """As they stand, one after the other; training is cut short."""
     monkeypatch.chdir(tmp_path)
     train, runs = delayzero.api.train, []
 
     def short(*presets, **settings):
         small = {"interactions": 150, "final_max_steps": 20, "prediction_rows": 0, "model": TINY}
         settings = {**small, **settings, "label": None}
-        if runs and not every:
-            callbacks = ("on_round", "on_evaluation")
-            configure(
-                [*presets, "debug"], {k: v for k, v in settings.items() if k not in callbacks}
-            )
-            return runs[0]
         runs.append(train(*presets, "debug", **settings))
         return runs[-1]
 

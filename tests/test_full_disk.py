@@ -210,6 +210,7 @@ def test_a_comparison_that_does_not_fit(disk, started, capfd, monkeypatch):  # n
     assert json.loads(place.read_text()) == json.loads(before)
 
 
+@pytest.mark.slow
 def test_records_that_do_not_fit(disk, tmp_path, capfd):
     run, records = finished_run(tmp_path / "run"), disk.path / "records"
     words = ["results", "add", str(run), "--folder", str(records)]

@@ -188,6 +188,7 @@ class Reader(RandomAgent):
         return jnp.sum(stack.astype(jnp.int32) * weights, axis=(1, 2, 3, 4)) % self.actions.count
 
 
+@pytest.mark.slow
 def test_with_an_emulator_every_action_is_chosen_for_where_it_runs():
     env = DelayedExecutionVector(
         ForeseeingAtari(Atari("RoadRunner", 2, max_steps=1000)), "constant:4"

@@ -214,6 +214,7 @@ def test_forecasts_train_the_forecaster_and_the_encoder(stored):
     assert without.reached is None
 
 
+@pytest.mark.slow
 def test_learning_brings_forecasts_nearer(stored):
     """To the encoded states at the positions, which the loss compares them with."""
     learner = with_forecaster(replace(LEARNER, total_updates=10_000))

@@ -212,6 +212,7 @@ def image(row):
     return rng.integers(0, 256, (10, 10, 2), np.uint8)
 
 
+@pytest.mark.slow
 def test_statistics_of_batch_normalisation_are_no_parameters(history):
     learner = oracle.small_learner("conv", augment=True, unroll=1)
     replay = oracle.filled(history, ROWS, LENGTH, frame=image)

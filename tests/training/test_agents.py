@@ -42,7 +42,8 @@ def undelayed(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("agent", ["dez", pytest.param("augmented", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("agent", ["dez", "augmented"])
 def test_without_delay_it_is_efficientzero_bit_for_bit(agent, undelayed, tmp_path):
     """It runs through the delay wrapper; one rolls, the other observes its queue."""
     folder = tmp_path / "run"
@@ -165,6 +166,7 @@ def test_rolling_further_than_training_is_told(agent, share, told, tmp_path, mon
     assert ("--learner.lead-share 0.25 trains it that far" in capsys.readouterr().err) == told
 
 
+@pytest.mark.slow
 def test_a_run_can_be_evaluated_under_another_law(trained):
     system, variables = load_weights(trained)
     evaluator = Evaluator(system, 4, max_steps=30, delay="constant:4")
@@ -180,6 +182,7 @@ def test_a_queue_longer_than_an_agent_knows_is_refused():
         Evaluator(system, 4, delay="constant:7")
 
 
+@pytest.mark.slow
 def test_how_well_it_foresees_is_in_the_result(trained):
     prediction = json.loads((trained / "result.json").read_text())["prediction"]
     assert prediction["horizon"] == [1, 2, 3]

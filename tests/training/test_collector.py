@@ -132,6 +132,7 @@ def test_cartpole_is_stored_as_it_happened(host_frames, delay):
     assert collector.interactions == told.interactions < int(replay.length) * 4
 
 
+@pytest.mark.slow
 def test_atari_is_stored_as_it_happened():
     config = small(
         presets=("atari", "debug"),

@@ -228,6 +228,7 @@ class Nothing:
         return {}
 
 
+@pytest.mark.slow
 def test_training_takes_what_is_neither_evaluating_nor_coming_back(clock, tmp_path, monkeypatch):
     monkeypatch.setattr(loop, "Programs", NotCompiled)
     play, restore = episodes.Evaluator.play, Environments.restore

@@ -48,11 +48,12 @@ def quick(env, interactions, folder, seed=0):
     )
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("env", "interactions", "enough"),
-    [("delayzero/Identity-v0", 1500, 7.5), ("delayzero/TwoStepBandit-v0", 1000, 0.95)],
-    ids=["identity", "bandit"],
+    [
+        pytest.param("delayzero/Identity-v0", 1500, 7.5, id="identity", marks=pytest.mark.slow),
+        pytest.param("delayzero/TwoStepBandit-v0", 1000, 0.95, id="bandit"),
+    ],
 )
 def test_toys_are_solved(env, interactions, enough, tmp_path):
     outcome = train(quick(env, interactions, tmp_path / "run"), ["delayzero", "train"])
@@ -62,9 +63,10 @@ def test_toys_are_solved(env, interactions, enough, tmp_path):
     assert result["updates"] == 1.5 * (interactions - 200)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("agent", "low", "high"),
-    [("dez", 11, 12), pytest.param("oblivious-executed", 0, 8, marks=pytest.mark.slow)],
+    [("dez", 11, 12), ("oblivious-executed", 0, 8)],
 )
 def test_under_delay_only_foresight_solves_the_wheel(agent, low, high, tmp_path):
     config = quick("delayzero/Wheel-v0", 1500, tmp_path / "run")

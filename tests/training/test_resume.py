@@ -68,6 +68,7 @@ def test_the_same_seed_gives_the_same_run(whole_run, tmp_path):
     assert len(np.unique(priority)) > 20
 
 
+@pytest.mark.slow
 def test_another_seed_gives_another_run(whole_run, tmp_path):
     train(small(tmp_path / "other", seed=1, final_episodes=1, final_max_steps=8), COMMAND)
     for part in ("learner", "replay", "collector"):
@@ -215,7 +216,8 @@ class InTurn:
         pass
 
 
-@pytest.mark.parametrize("delay", ["constant:0", pytest.param("walk:3", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("delay", ["constant:0", "walk:3"])
 def test_learning_beside_playing_gives_one_run(delay, whole_run, tmp_path, monkeypatch):
     """Whichever is faster, and however often it is interrupted."""
     config = small(tmp_path / "beside", overlap=True, final_episodes=1, final_max_steps=8)
