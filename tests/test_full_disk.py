@@ -21,11 +21,11 @@ from .training.small import (
     SharedPrograms,
     act_after,
     assert_same_runs,
+    begun_run,
     newest,
     small,
 )
 from .training.test_checkpoint import flags
-from .watching.made import begun_run
 
 SPACE = 16 << 20
 """Bytes of the disk."""

@@ -8,7 +8,7 @@ from delayzero.agents.acting import (
     plan_first_queue,
     uniform_actions,
 )
-from delayzero.agents.agent import Agent, Decision, Logs, Observed
+from delayzero.agents.agent import Agent, Decision, Logs, Observed, obstacle
 from delayzero.agents.build import Built, build_agent
 from delayzero.agents.delayed_q import DelayedQAgent
 from delayzero.agents.planning import PlanningAgent
@@ -28,6 +28,7 @@ __all__ = [
     "act",
     "begin_acting",
     "build_agent",
+    "obstacle",
     "plan_first_queue",
     "uniform_actions",
 ]

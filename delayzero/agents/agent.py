@@ -8,6 +8,7 @@ from jax import Array
 
 from delayzero.actions import ActionSpec, Queue
 from delayzero.planning import SearchResult
+from delayzero.settings import DelaySettings
 
 State = Any
 """What an agent carries from step to step: any tree of arrays ``[N, ...]``; often none, ``()``."""
@@ -106,3 +107,12 @@ class Agent(Protocol):
             length: The number of actions.
             explore: With noise (self-play), or without (evaluation).
         """
+
+
+def obstacle(agent: Agent, delays: DelaySettings) -> Literal["hidden", "late"] | None:
+    """Return why an agent cannot act under delays: they are hidden, or observations are late."""
+    if agent.needs_delay and delays.reveal != "before":
+        return "hidden"
+    if not agent.takes_late_observations and delays.observation_law is not None:
+        return "late"
+    return None

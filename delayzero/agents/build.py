@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from delayzero.agents.agent import Agent, Logs
+from delayzero.agents.agent import Agent, Logs, obstacle
 from delayzero.agents.delayed_q import DelayedQAgent
 from delayzero.agents.planning import PlanningAgent
 from delayzero.agents.random import RandomAgent
@@ -134,13 +134,14 @@ def _check_delays(config: TrainConfig, agent: Agent) -> None:
     delays = config.delays
     if delays is None:
         return
-    if agent.needs_delay and delays.reveal != "before":
+    found = obstacle(agent, delays)
+    if found == "hidden":
         raise UsageError(
             f"the agent '{config.agent}' must know the delay of a decision before it decides, and "
             f"--reveal {delays.reveal} hides it; type --reveal before, or --agent "
             "oblivious-executed"
         )
-    if not agent.takes_late_observations and delays.observation_law is not None:
+    if found == "late":
         raise UsageError(
             f"the agent '{config.agent}' cannot act on late observations here; leave "
             "--observation-delay out, or type --agent dez"

@@ -7,7 +7,6 @@ with large weights hides a model that never learned the rewarded ones.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import chex
@@ -129,8 +128,8 @@ def _explained_in_training(
     """
     if "batch_stats" not in variables:
         return {}
-    model, config = learner.planner.model, replace(learner.config, consistency_steps=1)
-    out = unroll_model(InTraining(model, variables, mesh), batch, config)
+    model = learner.planner.model
+    out = unroll_model(InTraining(model, variables, mesh), batch, learner.config)
     value = explained(model.support.decode(out.value_logits[0]), batch.value[:, 0])
     prefix = model.support.decode(out.prefix_logits).T
     return {

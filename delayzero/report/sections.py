@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -114,10 +114,17 @@ def scores(groups: Sequence[Group]) -> Section | None:
     return section("scores", "Final scores", tag("p", note, class_="note"), scored)
 
 
+def by_cell(
+    groups: Sequence[Group], draw: Callable[[tuple[str, str], Sequence[Group]], Chart | None]
+) -> list[Chart]:
+    """The charts of all environments and laws that have one."""
+    charts = (draw(cell, same) for cell, same in cells(groups).items())
+    return [chart for chart in charts if chart is not None]
+
+
 def learning(groups: Sequence[Group], canvas: Canvas, most: int) -> Section | None:
     """Learning curves by environment and law."""
-    charts = [learning_chart(cell, same, most) for cell, same in cells(groups).items()]
-    drawn = [chart for chart in charts if chart is not None]
+    drawn = by_cell(groups, lambda cell, same: learning_chart(cell, same, most))
     if not drawn:
         return None
     note = (
@@ -164,8 +171,7 @@ def _curve_table(charts: Sequence[Chart]) -> Html:
 def by_longest(groups: Sequence[Group], canvas: Canvas) -> Section | None:
     """Scores by the largest delay, and under laws other than that of training."""
     charts = by_longest_charts(groups)
-    others = [other_laws_chart(cell, same) for cell, same in cells(groups).items()]
-    tested = [chart for chart in others if chart is not None]
+    tested = by_cell(groups, other_laws_chart)
     if not charts and not tested:
         return None
     parts: list[Html] = [controls("delay")]
@@ -203,8 +209,7 @@ def _chart_table(charts: Sequence[Chart], caption: str) -> Html:
 
 def foresight(groups: Sequence[Group], canvas: Canvas) -> Section | None:
     """How well models predict, by steps ahead."""
-    charts = [foresight_chart(cell, same) for cell, same in cells(groups).items()]
-    drawn = [chart for chart in charts if chart is not None]
+    drawn = by_cell(groups, foresight_chart)
     if not drawn:
         return None
     note = (

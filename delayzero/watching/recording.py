@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from delayzero.actions import Queue
-from delayzero.agents import Decision, Observed
+from delayzero.agents import Decision, Observed, obstacle
 from delayzero.arguments import UsageError
 from delayzero.envs.make import UnsupportedEnvironment
 from delayzero.envs.rendering import Picture, action_names
@@ -49,16 +49,17 @@ class Subject:
         Raises:
             UsageError: It cannot.
         """
-        agent, name, delays = self.system.agent, self.system.config.agent, self.delays
+        name, delays = self.system.config.agent, self.delays
         if delays is None:
             return
-        if agent.needs_delay and delays.reveal != "before":
+        found = obstacle(self.system.agent, delays)
+        if found == "hidden":
             raise UsageError(
                 f"the agent '{name}' of {self.run} must know the delay of a decision before it "
                 f"decides, and the other run hides it (--reveal {delays.reveal}); type the runs in "
                 "the other order"
             )
-        if not agent.takes_late_observations and delays.observation_law is not None:
+        if found == "late":
             raise UsageError(
                 f"the agent '{name}' of {self.run} cannot act on late observations, which the "
                 "other run has; type the runs in the other order"

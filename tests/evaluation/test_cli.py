@@ -1,31 +1,17 @@
 import json
 
-import jax
 import pytest
 
 from delayzero.cli import main
-from delayzero.playing.environments import make_training_env
-from delayzero.playing.system import build_system
-from delayzero.runs.checkpoint import Checkpoints
 from delayzero.runs.run_folder import RunFolder
-from delayzero.spaces import Spaces
 
-from ..training.small import small
+from ..training.small import begun_run, small
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     """The folder of a run that has a checkpoint."""
-    folder = tmp_path_factory.mktemp("evaluated")
-    config = small(folder)
-    opened = RunFolder(folder)
-    opened.open(config, ["delayzero"])
-    system = build_system(config, Spaces.of(make_training_env(config)))
-    state = jax.jit(system.first_state)(jax.random.key(0))
-    checkpoints = Checkpoints(opened.checkpoints)
-    checkpoints.save(1, {"learner": state}, {"seconds": 0.0})
-    checkpoints.close()
-    return folder
+    return begun_run(tmp_path_factory.mktemp("evaluated"))
 
 
 def strictly(text):

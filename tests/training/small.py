@@ -17,6 +17,7 @@ from delayzero.playing.actor import Actor
 from delayzero.playing.environments import Environments, make_training_env
 from delayzero.playing.system import build_system
 from delayzero.replay import HostFrames
+from delayzero.runs.checkpoint import Checkpoints
 from delayzero.runs.run_folder import RunFolder
 from delayzero.settings import changed, compose
 from delayzero.settings.stored import FREE_FIELDS
@@ -201,6 +202,20 @@ def metrics_of(folder):
 def equal_trees(one, other):
     pairs = zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
     return all(np.array_equal(a, b) for a, b in pairs)
+
+
+def begun_run(folder, **settings):
+    """The folder of a run that has a checkpoint and has learned nothing."""
+    config = small(folder, **settings)
+    opened = RunFolder(folder)
+    opened.open(config, ["delayzero"])
+    system = build_system(config, Spaces.of(make_training_env(config)))
+    state = jax.jit(system.first_state)(jax.random.key(0))
+    checkpoints = Checkpoints(opened.checkpoints)
+    checkpoints.save(1, {"learner": state}, {"seconds": 0.0})
+    checkpoints.close()
+    opened.close()
+    return folder
 
 
 def assert_same_runs(one, other):

@@ -1,33 +1,11 @@
-"""Runs with the weights that they begin with, and episodes made by hand."""
+"""Episodes made by hand."""
 
 import io
 
-import jax
 import numpy as np
 from PIL import Image
 
-from delayzero.playing.environments import make_training_env
-from delayzero.playing.system import build_system
-from delayzero.runs.checkpoint import Checkpoints
-from delayzero.runs.run_folder import RunFolder
-from delayzero.spaces import Spaces
 from delayzero.watching.moments import Episode, Moment, Sent
-
-from ..training.small import small
-
-
-def begun_run(folder, **settings):
-    """The folder of a run that has a checkpoint and has learned nothing."""
-    config = small(folder, **settings)
-    opened = RunFolder(folder)
-    opened.open(config, ["delayzero"])
-    system = build_system(config, Spaces.of(make_training_env(config)))
-    state = jax.jit(system.first_state)(jax.random.key(0))
-    checkpoints = Checkpoints(opened.checkpoints)
-    checkpoints.save(1, {"learner": state}, {"seconds": 0.0})
-    checkpoints.close()
-    opened.close()
-    return folder
 
 
 def png(width=30, height=20, shade=0):

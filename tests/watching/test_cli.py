@@ -10,8 +10,7 @@ from delayzero.cli import main
 from delayzero.runs.run_folder import RunFolder
 from delayzero.watching import cli
 
-from ..training.small import small
-from .made import begun_run
+from ..training.small import begun_run, small
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from delayzero.runs.weights import load_weights
 from delayzero.watching.frames import encoded
 from delayzero.watching.recording import Subject, record
 
-from .made import begun_run
+from ..training.small import begun_run
 
 SEED = 3
 

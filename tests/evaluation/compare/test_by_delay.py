@@ -2,7 +2,6 @@ import json
 import subprocess
 import sys
 
-import jax
 import pytest
 
 from delayzero.arguments import UsageError
@@ -11,28 +10,15 @@ from delayzero.evaluation.compare import by_delay
 from delayzero.evaluation.compare.by_delay import main, read_scores
 from delayzero.evaluation.compare.plan import Plan
 from delayzero.evaluation.episodes import Evaluator
-from delayzero.playing.environments import make_training_env
-from delayzero.playing.system import build_system
-from delayzero.runs.checkpoint import Checkpoints
-from delayzero.runs.run_folder import RunFolder
 from delayzero.runs.weights import load_weights
-from delayzero.spaces import Spaces
 
-from ...training.small import small
+from ...training.small import begun_run
 
 
 @pytest.fixture
 def trained(tmp_path):
     """The folder of a run that has a checkpoint."""
-    config = small(tmp_path / "run", agent="oblivious", delay="constant:1")
-    opened = RunFolder(tmp_path / "run")
-    opened.open(config, ["delayzero"])
-    system = build_system(config, Spaces.of(make_training_env(config)))
-    checkpoints = Checkpoints(opened.checkpoints)
-    state = jax.jit(system.first_state)(jax.random.key(0))
-    checkpoints.save(1, {"learner": state}, {"seconds": 0.0})
-    checkpoints.close()
-    return tmp_path / "run"
+    return begun_run(tmp_path / "run", agent="oblivious", delay="constant:1")
 
 
 def test_scores_are_those_of_the_evaluator(trained):
