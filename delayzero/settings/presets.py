@@ -51,7 +51,7 @@ def cartpole(config: Config) -> Config:
             "td_steps": 30,
             "optimiser": "adam",
             "learning_rate": 1e-3,
-            "weight_decay": 1e-2,
+            "weight_decay": 1e-1,
             "warmup": 200,
             "drop_at": 0.7,
         },
