@@ -47,6 +47,7 @@ def build_model(
     vector_latents = _kind(config, tuple(observation_shape)) == "mlp"
     model = model.clone(
         dynamics=model.dynamics.clone(action_code=config.action_code),
+        prediction=model.prediction.clone(predicts_ends=config.ends == "predicted"),
         scales=config.scaled and not vector_latents,
     )
     if forecasts:

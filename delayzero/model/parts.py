@@ -34,10 +34,13 @@ class Prediction(NamedTuple):
     Attributes:
         policy_logits: ``[B, A]``, float32.
         value_logits: ``[B, bins]``, float32.
+        end_logits: The logit of the probability that the return ended with the step to this state,
+            ``[B]``, float32; None for a model that does not predict ends.
     """
 
     policy_logits: Array
     value_logits: Array
+    end_logits: Array | None = None
 
 
 class Perceptron(nn.Module):
@@ -101,8 +104,12 @@ class Head(nn.Module):
         return Perceptron(layers, self.norm, logits=True, dtype=self.dtype)(x, train)
 
 
+RARE_END = 4.0
+"""Subtracted from the logits of ends: before training their probability is 0.018, not 0.5."""
+
+
 class PredictionNet(nn.Module):
-    """Policy and value of a latent: shared residual blocks, then one head each.
+    """Policy, value and perhaps the end of a latent: shared residual blocks, then one head each.
 
     Attributes:
         actions: The action space.
@@ -110,6 +117,7 @@ class PredictionNet(nn.Module):
         width: The hidden size of the heads.
         channels: The number of channels of an image that reach the heads.
         blocks: The number of shared residual blocks; only for images.
+        predicts_ends: Whether there is a head for ends.
     """
 
     actions: ActionSpec
@@ -119,6 +127,7 @@ class PredictionNet(nn.Module):
     blocks: int = 0
     norm: NormKind = "batch"
     dtype: Any = jnp.float32
+    predicts_ends: bool = False
 
     @nn.compact
     def __call__(self, latent: Array, train: bool) -> Prediction:
@@ -128,7 +137,9 @@ class PredictionNet(nn.Module):
         sizes = (self.width, self.channels, self.norm, self.dtype)
         policy = Head(self.actions.count, *sizes, name="policy")(x, train)
         value = Head(self.bins, *sizes, name="value")(x, train)
-        return Prediction(policy, value)
+        if not self.predicts_ends:
+            return Prediction(policy, value)
+        return Prediction(policy, value, Head(1, *sizes, name="ends")(x, train)[:, 0] - RARE_END)
 
 
 class PrefixNet(nn.Module):

@@ -11,7 +11,7 @@ from jax import Array
 
 from delayzero.actions import ActionSpec, Queue
 from delayzero.model.layers import Memory, scale_to_unit
-from delayzero.model.parts import Prediction, PrefixNet
+from delayzero.model.parts import Prediction, PredictionNet, PrefixNet
 from delayzero.model.scalars import Support
 
 
@@ -55,7 +55,7 @@ class WorldModel(nn.Module):
     encoder: nn.Module
     dynamics: nn.Module
     prefix: PrefixNet
-    prediction: nn.Module
+    prediction: PredictionNet
     projector: nn.Module
     predictor: nn.Module
     actions: ActionSpec
@@ -66,6 +66,11 @@ class WorldModel(nn.Module):
     scales: bool = False
     dtype: Any = jnp.float32
     train: bool = False
+
+    @property
+    def predicts_ends(self) -> bool:
+        """Whether a :class:`Prediction` has the probability of an end."""
+        return self.prediction.predicts_ends
 
     def represent(self, observation: Array, queue: Queue | None = None) -> Array:
         """Encode observations.
@@ -154,7 +159,7 @@ class WorldModel(nn.Module):
         return logits
 
     def predict(self, latent: Array) -> Prediction:
-        """Predict policy and value of latents ``[B, ...]``."""
+        """Predict policy and value of latents ``[B, ...]``, and whether an end led to them."""
         _assert_latents(latent)
         prediction: Prediction = self.prediction(latent, self.train)
         return prediction

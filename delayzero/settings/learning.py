@@ -42,6 +42,8 @@ class LearnerConfig:
     """Weight of the value-prefix loss."""
     consistency_weight: float = 2.0
     """Weight of the consistency loss."""
+    end_weight: float = 1.0
+    """Weight of the loss of predicted ends, see --model.ends."""
     consistency_steps: int | None = None
     """Number of unrolled steps at which imagined latents are compared with real ones.
     They are drawn for each position of a batch; the loss is scaled up to all steps.
@@ -88,6 +90,7 @@ class LearnerConfig:
                 NOT_NEGATIVE: (
                     *("policy_weight", "value_weight", "prefix_weight", "consistency_weight"),
                     *("weight_decay", "mixed_value_after", "mixed_value_age", "settle"),
+                    "end_weight",
                 ),
                 SHARE: ("drop_at",),
                 Bounds(0, MOST_LEADS): ("lead_share",),

@@ -9,6 +9,7 @@ from delayzero.bounds import COUNT, Bounds, check_choice, check_numbers
 
 ActionCode = Literal["plane", "one_hot"]
 ForecastKind = Literal["roll", "direct"]
+EndKind = Literal["predicted", "absorbing"]
 DataType = Literal["auto", "float32", "bfloat16"]
 LARGE = 64
 """Height in pixels from which ``auto`` chooses the atari networks for an image."""
@@ -50,6 +51,11 @@ class ModelConfig:
     """How an agent that looks ahead predicts the state that its decision meets.
     roll: the dynamics, action by action. direct: one network, from the observation's latent and all
     pending actions at once; it learns from --learner.lead-share of each batch."""
+    ends: EndKind = "absorbing"
+    """How the model represents the end of a return: a lost life, or the end of the episode.
+    absorbing: the state after it has the value 0, as in EfficientZero. predicted: the model
+    predicts the probability of an end, by which a search discounts; the state after a lost life is
+    that of the game, which continues, with its own value."""
 
     def __post_init__(self) -> None:
         """Validate the fields."""
@@ -57,3 +63,4 @@ class ModelConfig:
         check_numbers(self, "model.", {COUNT: ("support",), Bounds(SMALLEST): sizes})
         check_choice("model.action_code", self.action_code, ActionCode)
         check_choice("model.forecast", self.forecast, ForecastKind)
+        check_choice("model.ends", self.ends, EndKind)

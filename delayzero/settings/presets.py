@@ -120,7 +120,7 @@ def atari_paper(config: Config) -> Config:
         envs=4,
         rows=8,
         overlap=False,
-        model={"action_code": "plane", "scaled": False},
+        model={"action_code": "plane", "scaled": False, "ends": "absorbing"},
         replay={"weights": "relative", "final_correction": 1.0},
         search={"method": "puct", "simulations": 50, "dirichlet_fraction": None},
         learner={

@@ -127,7 +127,7 @@ def with_former_defaults(values: Mapping[str, Any]) -> dict[str, Any]:
     )  # auto chose the atari networks for these
     planes = kind == "atari" or (kind == "auto" and large)
     former: dict[str, dict[str, Any]] = {
-        "model": {"action_code": "plane" if planes else "one_hot"},
+        "model": {"action_code": "plane" if planes else "one_hot", "ends": "absorbing"},
         "replay": {"weights": "relative", "final_correction": 1.0},
     }
     changed = dict(values)
