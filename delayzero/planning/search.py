@@ -125,7 +125,8 @@ class Planner:
         """Imagine one step; this is mctx's recurrent function.
 
         The reward of an edge is the difference of two value prefixes. A child whose prefix has
-        reached its horizon passes on zeros, so that its children start a new prefix.
+        reached its horizon passes on zeros, so that its children start a new prefix. With a model
+        that predicts ends, the discount of an edge is gamma (1 - p) for an end of probability p.
 
         Args:
             variables: The model's variables.
@@ -143,9 +144,12 @@ class Planner:
         prediction = model.predict(latent)
         prefix, age = support.decode(prefix_logits), node.age + 1
         restart = age >= self.prefix_horizon
+        discount = jnp.full_like(prefix, self.discount)
+        if prediction.end_logits is not None:
+            discount = discount * jax.nn.sigmoid(-prediction.end_logits)
         output = mctx.RecurrentFnOutput(
             reward=prefix - node.prefix,
-            discount=jnp.full_like(prefix, self.discount),
+            discount=discount,
             prior_logits=prediction.policy_logits,
             value=support.decode(prediction.value_logits),
         )
