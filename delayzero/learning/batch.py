@@ -9,7 +9,13 @@ import jax.numpy as jnp
 from jax import Array
 
 from delayzero.actions import Queue
-from delayzero.learning.targets import alive_steps, prefix_targets, steps_by_age, value_targets
+from delayzero.learning.targets import (
+    alive_steps,
+    cuts,
+    prefix_targets,
+    steps_by_age,
+    value_targets,
+)
 from delayzero.replay import (
     Replay,
     Sample,
@@ -48,7 +54,8 @@ class Batch(NamedTuple):
     prefix: Array
     """The value prefix targets, ``[B, K]``."""
     alive: Array
-    """Which unrolled states belong to the first state's return, ``[B, K + 1]``."""
+    """Which unrolled states come before the first state's return ends, ``[B, K + 1]``; for a model
+    that predicts ends, those before the episode ends."""
     weight: Array
     """Importance weights, ``[B]``."""
     age: Array
@@ -59,6 +66,8 @@ class Batch(NamedTuple):
     """The actions from the observation to the position, where positions have a lead, ``[F, M]``."""
     reached: Array | None = None
     """The stacks at the positions with a lead, for a model with a forecaster, ``[F, S, ...]``."""
+    ended: Array | None = None
+    """For a model that predicts ends: whether the return ended with each step, ``[B, K]``."""
 
 
 def assert_batch(batch: Batch, actions: int) -> None:
@@ -81,6 +90,8 @@ def assert_batch(batch: Batch, actions: int) -> None:
     chex.assert_shape(batch.following, (*batch.compared.shape, *batch.observation.shape[1:]))
     if batch.queue is not None:
         chex.assert_shape([batch.queue.action, batch.queue.mask], (size, states, None))
+    if batch.ended is not None:
+        chex.assert_shape(batch.ended, (size, unroll))
     if batch.lead is not None:
         assert batch.lead.mask.shape[0] <= size, "more leads than positions"
 
@@ -101,6 +112,7 @@ def assemble(
     updates: Array,
     lead: Queue | None = None,
     reached: bool = False,
+    predicts_ends: bool = False,
 ) -> Batch:
     """Gather a batch and compute its targets.
 
@@ -115,6 +127,7 @@ def assemble(
         updates: The number of updates made so far, ``[]``.
         lead: See :class:`Batch`, ``[F, M]``.
         reached: Whether to gather the observations at the positions with a lead too.
+        predicts_ends: Whether the model predicts ends; it is then unrolled over lost lives.
     """
     unroll, window, size = config.unroll, config.window, sample.times.shape[0]
     chex.assert_shape(compared, (size, None))
@@ -124,7 +137,7 @@ def assemble(
     transitions: Transitions = rows_at(replay, replay.transitions, slots, envs)
     start = episode_starts(replay, sample.times, sample.envs)
     compared_times = sample.times[:, None] + 1 + compared
-    alive = alive_steps(transitions.terminated, transitions.truncated, unroll)
+    alive = alive_steps(cuts(transitions, axis=1, predicts_ends=predicts_ends), unroll)
     age = (replay.length - sample.times) * replay.num_envs
     from_search = config.bootstrap == "search"
     value = value_targets(
@@ -133,8 +146,8 @@ def assemble(
         transitions.truncated,
         targets.search_value if from_search else targets.network_value,
         steps_by_age(age, config.td_steps, config.td_age),
+        alive,
         discount=discount,
-        unroll=unroll,
     )
     if config.mixed_value_after is not None:
         old = (age > config.mixed_value_age) & (updates >= config.mixed_value_after)
@@ -160,6 +173,7 @@ def assemble(
             reached=stacked_frames(replay, sample.times[:leads], sample.envs[:leads], start[:leads])
             if reached
             else None,
+            ended=transitions.terminated[:, :unroll] if predicts_ends else None,
         ),
     )
     return batch

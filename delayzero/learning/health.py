@@ -19,6 +19,7 @@ from delayzero.learning.batch import Batch, assemble, window_targets
 from delayzero.learning.in_training import InTraining
 from delayzero.learning.learner import LearnerState, Metrics
 from delayzero.learning.loss import unroll_model
+from delayzero.learning.targets import cuts
 from delayzero.learning.update import Learner
 from delayzero.model import flat_latents
 from delayzero.replay import Replay, Sample, can_be_sampled, draw_uniformly, row_times
@@ -40,10 +41,12 @@ class Predicted(NamedTuple):
     """The values of the rows, ``[B]``."""
     prefix: Array
     """The value prefix after each action, ``[B, K]``."""
+    ended: Array | None
+    """The probability of an end in each step, for a model that predicts ends, ``[B, K]``."""
 
 
 def measure_health(learner: Learner, state: LearnerState, replay: Replay, key: Array) -> Metrics:
-    """Measure explained variances, reward recall, action sensitivity, dead units and latent rank.
+    """Measure explained variances, recalls, action sensitivity, dead units and latent rank.
 
     Args:
         learner: The learner of the model.
@@ -53,8 +56,8 @@ def measure_health(learner: Learner, state: LearnerState, replay: Replay, key: A
 
     Returns:
         Metrics by name, ``[]`` each. A metric is NaN where it is undefined: explained variance of
-        constant values, recall without rewards, and explained values where reanalysis searches
-        each batch anew, because the stored values are then not the targets.
+        constant values, recall without rewards or ends, and explained values where reanalysis
+        searches each batch anew, because the stored values are then not the targets.
     """
     variables, updates = state.variables, state.updates
     count = learner.config.batch_size
@@ -64,7 +67,7 @@ def measure_health(learner: Learner, state: LearnerState, replay: Replay, key: A
     predicted = _predict(learner, variables, batch, batch.action)
     shuffled_actions = jax.random.permutation(other_key, batch.action)
     shuffled = _predict(learner, variables, batch, shuffled_actions)
-    rewarded = usable & _reward_ahead(replay, learner.config.unroll)
+    rewarded = usable & _ahead(learner, replay, replay.transitions.reward != 0)
     rewarded_rows = draw_uniformly(rewarded_key, rewarded, count)
     rewarded_batch = _batch_of(learner, replay, *rewarded_rows, updates)
     rewarded_prediction = _predict(learner, variables, rewarded_batch, rewarded_batch.action)
@@ -80,6 +83,7 @@ def measure_health(learner: Learner, state: LearnerState, replay: Replay, key: A
         "health/action_sensitivity": sensitivity,
         "health/dead_units": jnp.mean(jnp.ptp(predicted.latent, axis=0) < CONSTANT),
         "health/latent_rank": effective_rank(predicted.latent),
+        **_end_recall(learner, state, replay, usable, jax.random.fold_in(key, 1)),
         **in_training,
     }
 
@@ -149,6 +153,7 @@ def _batch_of(learner: Learner, replay: Replay, slots: Array, envs: Array, updat
         learner.config,
         discount=learner.planner.discount,
         updates=updates,
+        predicts_ends=learner.planner.model.predicts_ends,
     )
 
 
@@ -158,16 +163,21 @@ def _predict(learner: Learner, variables: Any, batch: Batch, actions: Array) -> 
     queue = jax.tree.map(lambda x: x[:, 0], batch.queue)
     first = latent = model.represent(batch.observation, queue)
     memory = zero = model.initial_memory(first.shape[0])
-    prefixes = []
+    prefixes: list[Array] = []
+    ends: list[Array] = []
     for k in range(actions.shape[1]):
         latent = model.step(latent, actions[:, k])
         logits, memory = model.value_prefix(latent, zero if k % horizon == 0 else memory)
         prefixes.append(model.support.decode(logits))
+        end_logits = model.predict(latent).end_logits
+        if end_logits is not None:
+            ends.append(end_logits)
     return Predicted(
         latent=flat_latents(first),
         last=flat_latents(latent),
         value=model.support.decode(model.predict(first).value_logits),
         prefix=jnp.stack(prefixes, axis=1),
+        ended=jax.nn.sigmoid(jnp.stack(ends, axis=1)) if ends else None,
     )
 
 
@@ -197,15 +207,40 @@ def action_sensitivity(
     return jnp.sum(nearer * lasting) / jnp.sum(lasting)  # NaN if none lasts
 
 
-def _reward_ahead(replay: Replay, unroll: int) -> Array:
-    """Return which rows have a reward within the unrolled steps, ``[R, N]``."""
-    transitions = replay.transitions
-    ends = transitions.terminated | transitions.truncated
-    ahead, alive = jnp.zeros_like(ends), jnp.ones_like(ends)
-    for k in range(unroll):
-        ahead = ahead | (alive & jnp.roll(transitions.reward != 0, -k, axis=0))
-        alive = alive & ~jnp.roll(ends, -k, axis=0)
+def _ahead(learner: Learner, replay: Replay, events: Array) -> Array:
+    """Return which rows have one of the events ``[R, N]`` within the unrolled steps, ``[R, N]``."""
+    predicts_ends = learner.planner.model.predicts_ends
+    cut = cuts(replay.transitions, axis=0, predicts_ends=predicts_ends)
+    ahead, alive = jnp.zeros_like(cut), jnp.ones_like(cut)
+    for k in range(learner.config.unroll):
+        ahead = ahead | (alive & jnp.roll(events, -k, axis=0))
+        alive = alive & ~jnp.roll(cut, -k, axis=0)
     return ahead
+
+
+def _end_recall(
+    learner: Learner, state: LearnerState, replay: Replay, usable: Array, key: Array
+) -> Metrics:
+    """Return the share of ends that a model that predicts ends thinks likely.
+
+    Args:
+        learner: The learner of the model.
+        state: The learner's state.
+        replay: The replay.
+        usable: The rows that can be drawn, ``[R, N]``.
+        key: A random key.
+    """
+    if not learner.planner.model.predicts_ends:
+        return {}
+    ending = usable & _ahead(learner, replay, replay.transitions.terminated)
+    rows = draw_uniformly(key, ending, learner.config.batch_size)
+    batch = _batch_of(learner, replay, *rows, state.updates)
+    predicted = _predict(learner, state.variables, batch, batch.action)
+    assert batch.ended is not None
+    assert predicted.ended is not None
+    ended = batch.ended & batch.alive[:, :-1]
+    recall = jnp.sum(ended & (predicted.ended >= 0.5)) / jnp.sum(ended)
+    return {"health/end_recall": jnp.where(ending.any(), recall, jnp.nan)}
 
 
 def _recall(learner: Learner, batch: Batch, prefix: Array) -> Array:

@@ -18,6 +18,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from delayzero.actions import Queue
+from delayzero.learning.targets import cuts
 from delayzero.model import WorldModel
 from delayzero.replay import Replay, Sample, episode_starts, oldest_time, rows_at
 
@@ -48,17 +49,21 @@ def draw_leads(replay: Replay, key: Array, count: int, longest: int) -> Array:
     return jnp.where(by_delay & ~final, jnp.clip(delay, 1, longest), uniform)
 
 
-def lead_queues(replay: Replay, sample: Sample, leads: Array, longest: int) -> Queue:
+def lead_queues(
+    replay: Replay, sample: Sample, leads: Array, longest: int, *, predicts_ends: bool = False
+) -> Queue:
     """Return the executed actions that lead to rows, oldest first, ``[F, longest]``.
 
     A lead is shortened if an end of the return, the start of the episode or the oldest stored
-    observation lies on the way.
+    observation lies on the way. With a model that predicts ends, it crosses lost lives, as the
+    queue of pending actions does.
 
     Args:
         replay: The replay.
         sample: The rows, ``[F]``.
         leads: The wanted leads, ``[F]``, from 0 to ``longest``.
         longest: The longest lead.
+        predicts_ends: Whether the model predicts ends.
     """
     chex.assert_equal_shape([sample.times, sample.envs, leads])
     rows = replay.rows
@@ -68,8 +73,9 @@ def lead_queues(replay: Replay, sample: Sample, leads: Array, longest: int) -> Q
     start = episode_starts(replay, sample.times, sample.envs)
     earliest = jnp.maximum(start, oldest_time(replay))
     transitions = replay.transitions
-    ends = rows_at(replay, transitions.terminated | transitions.truncated, times % rows, envs)
-    connected = jnp.cumprod((times >= earliest[:, None]) & ~ends, axis=1).sum(axis=1)
+    cut = cuts(transitions, axis=0, predicts_ends=predicts_ends)
+    cut = rows_at(replay, cut, times % rows, envs)
+    connected = jnp.cumprod((times >= earliest[:, None]) & ~cut, axis=1).sum(axis=1)
     leads = jnp.minimum(leads, connected)[:, None]
     forward = sample.times[:, None] - leads + back - 1
     return Queue(rows_at(replay, transitions.action, forward % rows, envs), back <= leads)

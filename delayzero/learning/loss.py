@@ -1,4 +1,7 @@
-"""EfficientZero's loss: value, value prefix, policy and consistency over an unrolled model."""
+"""EfficientZero's loss: value, value prefix, policy and consistency over an unrolled model.
+
+A model that predicts ends has one more term, which is not EfficientZero's.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from typing import Any, NamedTuple
 import chex
 import jax
 import jax.numpy as jnp
+import optax
 from jax import Array
 from jax.sharding import Mesh
 
@@ -40,6 +44,8 @@ class Unrolled(NamedTuple):
     """Cosine of the predicted and the real projection after the compared steps, ``[C, B]``."""
     forecast_similarity: Array | None = None
     """The same of forecasts, at the positions with a lead, ``[F]``."""
+    end_logits: Array | None = None
+    """The logits of an end in each step, for a model that predicts ends, ``[K, B]``."""
 
 
 def unroll_model(
@@ -87,6 +93,7 @@ def unroll_model(
         prefix_logits=over_steps("prefix_logits", jnp.stack(hidden)),
         similarity=cosine(imagined.astype(jnp.float32), real),
         forecast_similarity=_forecast_similarity(model, batch, latents[0]),
+        end_logits=None if prediction.end_logits is None else prediction.end_logits[1:],
     )
 
 
@@ -125,9 +132,10 @@ def efficientzero_loss(
     """Compute the loss of a batch.
 
     Per sample, L = w_pi sum_k CE(pi_k) + w_v sum_k CE(v_k) + w_p sum_k CE(prefix_k)
-    - w_c sum_k cos_k. The loss is the mean of L weighted by importance, divided by the number of
-    unrolled steps. The terms of an unrolled state count if the step to it was really taken; its
-    policy counts only if the return did not end there.
+    - w_c sum_k cos_k, plus w_e sum_k BCE(end_k) for a model that predicts ends. The loss is the
+    mean of L weighted by importance, divided by the number of unrolled steps. The terms of an
+    unrolled state count if the step to it was really taken; its policy counts only if the state is
+    alive (see :class:`~delayzero.learning.batch.Batch`).
 
     Args:
         model: The world model.
@@ -166,6 +174,11 @@ def efficientzero_loss(
     if out.forecast_similarity is not None:
         count = out.forecast_similarity.shape[0]
         per_sample = per_sample.at[:count].add(-config.consistency_weight * out.forecast_similarity)
+    ends_loss = {}
+    if out.end_logits is not None:
+        end_losses = _end_losses(out.end_logits, batch, taken[1:])
+        per_sample += config.end_weight * end_losses.sum(0)
+        ends_loss["loss/ends"] = end_losses.sum(0).mean()
     loss = jnp.mean(batch.weight * per_sample) / steps
 
     predicted = support.decode(out.value_logits)
@@ -177,6 +190,7 @@ def efficientzero_loss(
         "loss/value": value_losses.sum(0).mean(),
         "loss/prefix": prefix_losses.sum(0).mean(),
         "loss/consistency": consistency_losses.sum(0).mean(),
+        **ends_loss,
         "policy/target_entropy": _mean(_entropy(policy), alive),
         "policy/network_entropy": _mean(_entropy(jnp.exp(log_policy)), alive),
         "value/target": value[0].mean(),
@@ -192,6 +206,14 @@ def efficientzero_loss(
     if out.forecast_similarity is not None:
         metrics["lead/cosine"] = out.forecast_similarity.mean()
     return loss, LossOutput(error[0], metrics, in_training.variables)
+
+
+def _end_losses(logits: Array, batch: Batch, taken: Array) -> Array:
+    """Return the cross-entropy of predicted ends in steps that were taken, ``[K, B]``."""
+    assert batch.ended is not None, "the model predicts ends: assemble the batch with them"
+    ended = batch.ended.T.astype(jnp.float32)
+    losses: Array = optax.sigmoid_binary_cross_entropy(logits, ended) * taken
+    return losses
 
 
 def real_latents(model: InTraining, batch: Batch) -> Array:

@@ -150,6 +150,7 @@ class Learner:
             updates=state.updates,
             lead=lead,
             reached=self.planner.model.forecaster is not None,
+            predicts_ends=self.planner.model.predicts_ends,
         )
         return sample, batch
 
@@ -226,7 +227,9 @@ class Learner:
         sample = jax.tree.map(lambda x: x[order], sample)
         chosen = jax.tree.map(lambda x: x[: self.leads], sample)
         leads = draw_leads(replay, lead_key, self.leads, self.longest_lead)
-        return sample, lead_queues(replay, chosen, leads, self.longest_lead)
+        predicts_ends = self.planner.model.predicts_ends
+        queues = lead_queues(replay, chosen, leads, self.longest_lead, predicts_ends=predicts_ends)
+        return sample, queues
 
     def _one_update(
         self, state: LearnerState, replay: Replay, key: Array

@@ -63,6 +63,7 @@ class Plan:
     discount: float = 0.9
     mixed_value_after: int | None = None
     mixed_value_age: int = 5000
+    predicts_ends: bool = False
 
     @property
     def config(self):
@@ -197,14 +198,16 @@ def stack_at(episode, i, stack):
     return np.stack([episode[max(j, 0)].frame for j in range(i - stack + 1, i + 1)])
 
 
-def is_alive(episode, i, k):
-    """Whether no return ended in the k steps from row i."""
+def is_alive(episode, i, k, predicts_ends=False):
+    """Whether no return ended in the k steps from row i; if ends are predicted, no episode."""
+    if predicts_ends:
+        return i + k < len(episode) and not episode[i + k].final
     return not any(row.ends for row in episode[i : i + k])
 
 
-def is_taken(episode, i, k):
-    """Whether state k was reached by a step that belongs to the return of row i."""
-    return k == 0 or is_alive(episode, i, k - 1)
+def is_taken(episode, i, k, predicts_ends=False):
+    """Whether state k was reached by a step that belongs to what row i began."""
+    return k == 0 or is_alive(episode, i, k - 1, predicts_ends)
 
 
 def steps_for(age, plan):
@@ -219,7 +222,7 @@ def value_of(row, plan):
 
 def value_target(episode, i, k, steps, plan):
     """The return of state k; only for states that were reached."""
-    if not is_alive(episode, i, k):
+    if not is_alive(episode, i, k, plan.predicts_ends):
         before = episode[i + k - 1]
         return 0.0 if before.terminated else value_of(episode[i + k], plan)
     total = 0.0

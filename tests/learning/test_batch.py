@@ -11,8 +11,14 @@ import pytest
 
 from delayzero.actions import Queue
 from delayzero.learning.batch import assemble, window_targets
-from delayzero.learning.targets import alive_steps, prefix_targets, steps_by_age, value_targets
-from delayzero.replay import Sample, episode_starts, stacked_frames
+from delayzero.learning.targets import (
+    alive_steps,
+    cuts,
+    prefix_targets,
+    steps_by_age,
+    value_targets,
+)
+from delayzero.replay import Sample, Transitions, episode_starts, stacked_frames
 
 from . import oracle
 from .oracle import Plan
@@ -22,6 +28,7 @@ PLANS = {
     "stack4-network": Plan(stack=4, bootstrap="network", td_steps=2),
     "unroll-past-horizon": Plan(unroll=7, horizon=3, td_steps=1, stack=2),
     "age-rule": Plan(unroll=2, td_steps=5, td_age=20, horizon=1, stack=4),
+    "predicted-ends": Plan(unroll=5, td_steps=3, horizon=3, stack=2, predicts_ends=True),
 }
 LENGTHS = {"not-full": 40, "just-full": 48, "wrapped": 200}
 ROWS, ENVS = 48, 3
@@ -38,7 +45,11 @@ def sample_of(places):
 @partial(oracle.quick_jit, static_argnames="plan")
 def assembled(replay, sample, updates, plan):
     targets = window_targets(replay, sample, plan.config.window)
-    get = {"discount": plan.discount, "updates": updates}
+    get = {
+        "discount": plan.discount,
+        "updates": updates,
+        "predicts_ends": plan.predicts_ends,
+    }
     steps = np.tile(np.arange(plan.unroll), (ROWS * ENVS, 1))
     compared = np.random.default_rng(0).permuted(steps, axis=1)[:, :2]
     return assemble(replay, sample, targets, compared, plan.config, **get)
@@ -64,7 +75,8 @@ def test_batch_is_what_the_episodes_say(name, ring):
         assert np.array_equal(batch.observation[b], oracle.stack_at(episode, i, plan.stack))
         assert batch.age[b] == 7 - episode[i].made_at
         for k in range(plan.unroll + 1):
-            alive, taken = oracle.is_alive(episode, i, k), oracle.is_taken(episode, i, k)
+            alive = oracle.is_alive(episode, i, k, plan.predicts_ends)
+            taken = oracle.is_taken(episode, i, k, plan.predicts_ends)
             assert batch.alive[b, k] == alive
             kinds.add((alive, taken, steps))
             if alive:
@@ -76,8 +88,10 @@ def test_batch_is_what_the_episodes_say(name, ring):
                 assert batch.action[b, k] == episode[i + k].action
                 wanted = oracle.prefix_target(episode, i, k, plan)
                 assert batch.prefix[b, k] == pytest.approx(wanted, abs=2e-6), (time, env, k)
+                if plan.predicts_ends:
+                    assert batch.ended[b, k] == episode[i + k].terminated
         for step, stack in zip(batch.compared[b], batch.following[b], strict=True):
-            if oracle.is_taken(episode, i, step + 1):
+            if oracle.is_taken(episode, i, step + 1, plan.predicts_ends):
                 wanted = oracle.stack_at(episode, i + step + 1, plan.stack)
                 assert np.array_equal(stack, wanted)
                 steps_compared.add(int(step))
@@ -161,20 +175,57 @@ def test_windows_by_hand():
     terminated = jnp.array([[0, 1, 0, 0, 0, 0]], bool)
     truncated = jnp.array([[0, 0, 0, 1, 0, 0]], bool)
     value = jnp.array([[10.0, 20.0, 30.0, 40.0, 50.0, 60.0]])
-    alive = alive_steps(terminated, truncated, 3)
-    assert alive.tolist() == [[True, True, False, False]]
-    targets = oracle.quick_jit(value_targets, static_argnames=("discount", "unroll"))
     fields = (reward, terminated, truncated, value)
-    two = targets(*fields, jnp.array([2]), discount=0.5, unroll=3)
-    assert two[0, :3].tolist() == [2.0, 2.0, 0.0]
-    one = targets(*fields, jnp.array([1]), discount=0.5, unroll=3)
-    assert one[0, :3].tolist() == [11.0, 2.0, 0.0]
-    cut = targets(*(x[:, 2:] for x in fields), jnp.array([2]), discount=0.5, unroll=1)
+
+    def targets(begin, steps, unroll):
+        alive = alive_steps((terminated | truncated)[:, begin:], unroll)
+        window = (x[:, begin:] for x in fields)
+        return value_targets(*window, jnp.array([steps]), alive, discount=0.5)
+
+    alive = alive_steps(terminated | truncated, 3)
+    assert alive.tolist() == [[True, True, False, False]]
+    assert targets(0, 2, unroll=3)[0, :3].tolist() == [2.0, 2.0, 0.0]
+    assert targets(0, 1, unroll=3)[0, :3].tolist() == [11.0, 2.0, 0.0]
+    cut = targets(2, 2, unroll=1)
     assert cut.tolist() == [[4 + 0.5 * 8 + 0.25 * 50, 8 + 0.5 * 50]]
-    past = targets(*(x[:, 3:] for x in fields), jnp.array([1]), discount=0.5, unroll=1)
+    past = targets(3, 1, unroll=1)
     assert past.tolist() == [[8 + 0.5 * 50, 50.0]]
     assert prefix_targets(reward, alive, 5).tolist() == [[1.0, 3.0, 3.0]]
     assert prefix_targets(reward, alive, 1).tolist() == [[1.0, 2.0, 0.0]]
+
+
+def test_windows_by_hand_where_ends_are_predicted():
+    # Row 1 loses a life; row 3 is cut off, with row 4 as its last; row 6 ends, with row 7.
+    flags = dict(first=[0, 5], final=[4, 7], terminated=[1, 6], truncated=[3])
+    flags = {k: jnp.zeros((1, 10), bool).at[0, jnp.array(v)].set(True) for k, v in flags.items()}
+    reward = jnp.array([[1.0, 2.0, 4.0, 8.0, 0.0, 16.0, 32.0, 0.0, 64.0, 0.0]])
+    value = jnp.arange(10.0, 110.0, 10)[None]
+    rows = Transitions(action=jnp.zeros((1, 10), int), reward=reward, **flags)
+    cut = cuts(rows, axis=1, predicts_ends=True)
+    assert np.flatnonzero(cut[0, :-1]).tolist() == [3, 6]
+    assert np.flatnonzero(cuts(rows, axis=1, predicts_ends=False)).tolist() == [1, 3, 6]
+
+    def targets(begin, unroll):
+        alive = alive_steps(cut[:, begin:], unroll)
+        fields = (x[:, begin:] for x in (reward, rows.terminated, rows.truncated, value))
+        got = value_targets(*fields, jnp.array([2]), alive, discount=0.5)
+        return alive[0].tolist(), got[0].tolist(), prefix_targets(reward[:, begin:], alive, 5)
+
+    alive, got, prefix = targets(0, unroll=4)
+    assert alive == [True, True, True, True, False]
+    assert got == [2.0, 2.0, 4 + 0.5 * 8 + 0.25 * 50, 8 + 0.5 * 50, 50.0]
+    assert prefix.tolist() == [[1.0, 3.0, 7.0, 15.0]]
+    alive, got, prefix = targets(5, unroll=2)
+    assert alive == [True, True, False]
+    assert got == [16 + 0.5 * 32, 32.0, 0.0]
+
+
+def test_an_episode_that_begins_anew_is_not_a_lost_life():
+    """As after a run was resumed: the last row of the old episode has ended, but is not final."""
+    flags = {name: jnp.zeros((1, 4), bool) for name in ("final", "truncated")}
+    flags |= {"terminated": jnp.array([[0, 1, 0, 0]], bool), "first": jnp.array([[1, 0, 1, 0]]) > 0}
+    rows = Transitions(action=jnp.zeros((1, 4), int), reward=jnp.zeros((1, 4)), **flags)
+    assert cuts(rows, axis=1, predicts_ends=True).tolist() == [[False, True, False, False]]
 
 
 def test_what_lies_past_an_end_may_even_be_undefined():
@@ -182,9 +233,9 @@ def test_what_lies_past_an_end_may_even_be_undefined():
     value = jnp.array([[1.0, 1.0, 3.0, jnp.nan, jnp.nan]])
     no, end = jnp.zeros((1, 5), bool), jnp.array([[0, 1, 0, 0, 0]], bool)
     for terminated, truncated, last in ((end, no, 0.0), (no, end, 3.0)):
-        alive = alive_steps(terminated, truncated, 3)
-        got = oracle.quick_jit(value_targets, static_argnames=("discount", "unroll"))(
-            reward, terminated, truncated, value, jnp.array([1]), discount=1.0, unroll=3
+        alive = alive_steps(terminated | truncated, 3)
+        got = value_targets(
+            reward, terminated, truncated, value, jnp.array([1]), alive, discount=1.0
         )
         assert got.tolist() == [[2.0, 2.0 + last, last, 0.0]]
         assert prefix_targets(reward, alive, 2).tolist() == [[1.0, 3.0, 0.0]]
@@ -200,13 +251,14 @@ NUMBERS = jnp.ones((2, 6))
     {"truncated": FLAGS[:, :1]},
     {"terminated": FLAGS.astype(jnp.int32)},  # ~0 is -1, which counts as True
     {"steps": jnp.int32(2)},
+    {"alive": FLAGS[:, :4].astype(jnp.int32)},
 ])  # fmt: skip
 def test_targets_of_a_wrong_shape_or_type_are_refused(wrong):
     fields = {"reward": NUMBERS, "terminated": FLAGS, "truncated": FLAGS, "value": NUMBERS}
-    fields["steps"] = jnp.full(2, 2)
-    value_targets(**fields, discount=0.9, unroll=3)
+    fields |= {"steps": jnp.full(2, 2), "alive": ~FLAGS[:, :4]}
+    value_targets(**fields, discount=0.9)
     with pytest.raises(AssertionError, match="Chex"):
-        value_targets(**{**fields, **wrong}, discount=0.9, unroll=3)
+        value_targets(**{**fields, **wrong}, discount=0.9)
 
 
 def test_prefixes_of_a_wrong_shape_or_type_are_refused():
