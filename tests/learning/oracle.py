@@ -288,11 +288,11 @@ def first_state(learner, example):
     )
 
 
-def small_model(kind="mlp", sees_queue=False):
+def small_model(kind="mlp", sees_queue=False, ends="absorbing"):
     if kind == "conv":
-        config = ModelConfig(kind="conv", channels=8, width=16, lstm=8, support=10)
+        config = ModelConfig(kind="conv", channels=8, width=16, lstm=8, support=10, ends=ends)
         return build_model(config, (10, 10, 2), ActionSpec(ACTIONS))
-    config = ModelConfig(support=10, latent=8, width=16, lstm=8)
+    config = ModelConfig(support=10, latent=8, width=16, lstm=8, ends=ends)
     return build_model(config, (3,), ActionSpec(ACTIONS), sees_queue=sees_queue)
 
 
@@ -309,12 +309,21 @@ def emptied(queue):
     return Queue(queue.action, np.zeros_like(queue.mask))
 
 
-def small_learner(kind="mlp", mode="sweep", augment=False, method="puct", replay=None, **changes):
+def small_learner(
+    kind="mlp",
+    mode="sweep",
+    augment=False,
+    method="puct",
+    replay=None,
+    ends="absorbing",
+    **changes,
+):
     """A learner whose searches have no noise: PUCT, no Dirichlet."""
     settings = dict(batch_size=6, unroll=2, td_steps=2, warmup=2, learning_rate=0.05)
     config = LearnerConfig(**{**settings, **changes})
     search = SearchConfig(method=method, simulations=4, dirichlet_fraction=0.0)
-    planner = Planner(small_model(kind), search.resolved(ACTIONS), 0.9, config.prefix_horizon)
+    model = small_model(kind, ends=ends)
+    planner = Planner(model, search.resolved(ACTIONS), 0.9, config.prefix_horizon)
     return Learner(
         planner=planner,
         config=config,

@@ -25,6 +25,9 @@ class Model(Protocol):
     def prefix(self, latents: Sequence[Any]) -> float:
         """The value prefix after all these latents, from an empty memory on."""
 
+    def end(self, latent: Any) -> float:
+        """The probability that the return ended with the step to this latent."""
+
 
 class Found(NamedTuple):
     action: int
@@ -40,6 +43,8 @@ class Node:
     network_value: float
     reward: float = 0.0
     """Of the step that leads here."""
+    discount: float = 1.0
+    """Of what follows that step."""
     trail: list[Any] = field(default_factory=list)
     """The latents from the root's child to here; their number is the depth."""
     children: dict[int, Node] = field(default_factory=dict)
@@ -96,10 +101,11 @@ class Tree:
         parent = path[-1]
         child = self._node(self.model.step(parent.latent, action), parent.trail)
         child.reward = self._reward(child.trail)
+        child.discount = self.discount * (1 - self.model.end(child.latent))
         parent.children[action] = child
         gain, below = child.network_value, child
         for node in reversed(path):
-            gain = below.reward + self.discount * gain
+            gain = below.reward + below.discount * gain
             node.returns.append(gain)
             below = node
 
@@ -120,7 +126,7 @@ class Tree:
 
     def q(self, node: Node, action: int) -> float:
         child = node.children[action]
-        return child.reward + self.discount * child.value
+        return child.reward + child.discount * child.value
 
     def scaled_q(self, node: Node, untried: float) -> list[float]:
         """Q of all actions, where those not tried have a value, by the range of Q."""

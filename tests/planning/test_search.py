@@ -46,10 +46,10 @@ def masks(seed, num_actions):
     return places >= np.array([[num_actions], [2], [(num_actions + 1) // 2]])
 
 
-def check(num_actions, config, explore, masked):
+def check(num_actions, config, explore, masked, ends=False):
     """Compare searches of several worlds with the plain tree's; return the greatest depth."""
     config = config.resolved(num_actions)
-    search = compiled(HashModel(num_actions), config, explore)
+    search = compiled(HashModel(num_actions, ends=ends), config, explore)
     checked, deepest = 0, 0
     for seed in SEEDS:
         for horizon in HORIZONS:
@@ -60,7 +60,7 @@ def check(num_actions, config, explore, masked):
             variables = np.uint32(world)
             result, drawn = search(variables, key, latents, DISCOUNT, horizon, invalid, temperature)
             plain = plain_search(
-                PlainHashModel(num_actions, world),
+                PlainHashModel(num_actions, world, ends),
                 config,
                 drawn,
                 latents,
@@ -88,6 +88,11 @@ def test_search_without_noise_and_masks_is_that_of_the_plain_tree(name):
     check(*NOISELESS[name], explore=False, masked=False)
 
 
+@pytest.mark.parametrize("name", ["gumbel-6-16", "puct-6-16"])
+def test_search_with_predicted_ends_is_that_of_the_plain_tree(name):
+    check(*CASES[name], explore=True, masked=True, ends=True)
+
+
 class PlainNetworks:
     """A world model asked for one state at a time."""
 
@@ -106,6 +111,10 @@ class PlainNetworks:
     def step(self, latent, action):
         return self._step(latent[None], jnp.array([action]))[0]
 
+    def end(self, latent):
+        logits = self._predict(latent[None]).end_logits
+        return 0.0 if logits is None else float(jax.nn.sigmoid(logits[0]))
+
     def prefix(self, latents):
         memory = self._empty
         for latent in latents:
@@ -113,9 +122,10 @@ class PlainNetworks:
         return float(self.support.decode(logits)[0])
 
 
-def small_model(key):
+def small_model(key, ends):
     """Networks with random parameters, also in the last layers, which begin as zeros."""
-    model = build_model(ModelConfig(latent=8, width=8, lstm=8, support=5), (4,), ActionSpec(3))
+    config = ModelConfig(latent=8, width=8, lstm=8, support=5, ends=ends)
+    model = build_model(config, (4,), ActionSpec(3))
     observation = jax.random.normal(key, (BATCH, 1, 4))
     init = functools.partial(model.init, method="everything")
     shapes = jax.eval_shape(init, key, observation, jnp.zeros(BATCH, jnp.int32))
@@ -126,8 +136,9 @@ def small_model(key):
     return model, variables, represent(variables, observation)
 
 
-def test_search_with_networks_is_that_of_the_plain_tree():
-    model, variables, latents = small_model(jax.random.key(1))
+@pytest.mark.parametrize("ends", ["absorbing", "predicted"])
+def test_search_with_networks_is_that_of_the_plain_tree(ends):
+    model, variables, latents = small_model(jax.random.key(1), ends)
     config = SearchConfig(simulations=16).resolved(3)
     result, drawn = compiled(model, config, True)(
         variables, jax.random.key(2), latents, DISCOUNT, 2

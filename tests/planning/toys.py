@@ -57,6 +57,9 @@ class Numbers:
         """A part of the prefix that shows how many steps it has, right or wrong."""
         return unit(state, np.uint32(1000) + steps.astype(self.xp.uint32), self.xp)
 
+    def end_logit(self, state: Any) -> Any:
+        return 12 * unit(state, np.uint32(3), self.xp) - 6
+
     def step(self, state: Any, action: Any) -> Any:
         return mix(state, action.astype(self.xp.uint32) + np.uint32(7))
 
@@ -70,6 +73,7 @@ class HashModel:
 
     num_actions: int
     seed: Any = 0
+    ends: bool = False
 
     @property
     def support(self) -> PlainSupport:
@@ -90,6 +94,7 @@ class HashModel:
         return Prediction(
             policy_logits=self.numbers.logits(state),
             value_logits=encoded(self.numbers.value(state)),
+            end_logits=self.numbers.end_logit(state) if self.ends else None,
         )
 
     def step(self, latent: Any, action: Any) -> Any:
@@ -108,6 +113,7 @@ class PlainHashModel:
 
     num_actions: int
     seed: int
+    ends: bool = False
 
     @property
     def numbers(self) -> Numbers:
@@ -128,6 +134,11 @@ class PlainHashModel:
         wobble = self.numbers.wobble(self._state(latents[-1]), np.asarray([len(latents)]))
         return total + float(wobble[0])
 
+    def end(self, latent: Any) -> float:
+        if not self.ends:
+            return 0.0
+        return float(1 / (1 + np.exp(-self.numbers.end_logit(self._state(latent))[0])))
+
 
 @dataclass(frozen=True)
 class TableModel:
@@ -135,7 +146,8 @@ class TableModel:
 
     Latents ``[B, 2]`` hold a state and the reward of the step that led there. The memory is the
     sum of rewards since it was zero, and their number. The tables are the variables: successor
-    ``[S, A]``, reward ``[S, A]``, logits ``[S, A]`` and value ``[S]``.
+    ``[S, A]``, reward ``[S, A]``, logits ``[S, A]``, value ``[S]`` and, for a model that predicts
+    ends, the logit of an end in the step to each state, ``[S]``.
     """
 
     tables: Any = None
@@ -156,6 +168,7 @@ class TableModel:
         return Prediction(
             policy_logits=self.tables.logits[state],
             value_logits=encoded(self.tables.value[state]),
+            end_logits=self.tables.end[state] if hasattr(self.tables, "end") else None,
         )
 
     def step(self, latent: Any, action: Any) -> Any:
