@@ -63,15 +63,15 @@ def measure_health(learner: Learner, state: LearnerState, replay: Replay, key: A
     count = learner.config.batch_size
     rows_key, rewarded_key, other_key = jax.random.split(key, 3)
     usable = can_be_sampled(replay, learner.window)
-    batch = _batch_of(learner, replay, *draw_uniformly(rows_key, usable, count), updates)
-    predicted = _predict(learner, variables, batch, batch.action)
+    batch = batch_of(learner, replay, *draw_uniformly(rows_key, usable, count), updates)
+    predicted = predict_along(learner, variables, batch, batch.action)
     shuffled_actions = jax.random.permutation(other_key, batch.action)
-    shuffled = _predict(learner, variables, batch, shuffled_actions)
+    shuffled = predict_along(learner, variables, batch, shuffled_actions)
     rewarded = usable & _ahead(learner, replay, replay.transitions.reward != 0)
     rewarded_rows = draw_uniformly(rewarded_key, rewarded, count)
-    rewarded_batch = _batch_of(learner, replay, *rewarded_rows, updates)
-    rewarded_prediction = _predict(learner, variables, rewarded_batch, rewarded_batch.action)
-    recall = _recall(learner, rewarded_batch, rewarded_prediction.prefix)
+    rewarded_batch = batch_of(learner, replay, *rewarded_rows, updates)
+    rewarded_prediction = predict_along(learner, variables, rewarded_batch, rewarded_batch.action)
+    steps, hits = rewarded_steps(learner, rewarded_batch, rewarded_prediction.prefix)
     value = explained(predicted.value, batch.value[:, 0])
     prefix = explained(predicted.prefix, batch.prefix, batch.alive[:, :-1])
     in_training = _explained_in_training(learner, variables, batch, replay.mesh)
@@ -79,7 +79,7 @@ def measure_health(learner: Learner, state: LearnerState, replay: Replay, key: A
     return {
         "health/value_explained": jnp.where(learner.reanalysis.mode == "sweep", value, jnp.nan),
         "health/prefix_explained": prefix,
-        "health/reward_recall": jnp.where(rewarded.any(), recall, jnp.nan),
+        "health/reward_recall": jnp.where(rewarded.any(), jnp.sum(hits) / jnp.sum(steps), jnp.nan),
         "health/action_sensitivity": sensitivity,
         "health/dead_units": jnp.mean(jnp.ptp(predicted.latent, axis=0) < CONSTANT),
         "health/latent_rank": effective_rank(predicted.latent),
@@ -142,7 +142,7 @@ def _explained_in_training(
     }
 
 
-def _batch_of(learner: Learner, replay: Replay, slots: Array, envs: Array, updates: Array) -> Batch:
+def batch_of(learner: Learner, replay: Replay, slots: Array, envs: Array, updates: Array) -> Batch:
     """Assemble the batch of these rows, ``[B]`` both, with equal weights."""
     sample = Sample(row_times(replay)[slots], envs, jnp.ones(slots.shape))
     return assemble(
@@ -157,7 +157,7 @@ def _batch_of(learner: Learner, replay: Replay, slots: Array, envs: Array, updat
     )
 
 
-def _predict(learner: Learner, variables: Any, batch: Batch, actions: Array) -> Predicted:
+def predict_along(learner: Learner, variables: Any, batch: Batch, actions: Array) -> Predicted:
     """Roll the model from a batch's positions through the actions ``[B, K]``."""
     model, horizon = learner.planner.model.bind(variables), learner.config.prefix_horizon
     queue = jax.tree.map(lambda x: x[:, 0], batch.queue)
@@ -234,8 +234,8 @@ def _end_recall(
         return {}
     ending = usable & _ahead(learner, replay, replay.transitions.terminated)
     rows = draw_uniformly(key, ending, learner.config.batch_size)
-    batch = _batch_of(learner, replay, *rows, state.updates)
-    predicted = _predict(learner, state.variables, batch, batch.action)
+    batch = batch_of(learner, replay, *rows, state.updates)
+    predicted = predict_along(learner, state.variables, batch, batch.action)
     assert batch.ended is not None
     assert predicted.ended is not None
     ended = batch.ended & batch.alive[:, :-1]
@@ -243,13 +243,21 @@ def _end_recall(
     return {"health/end_recall": jnp.where(ending.any(), recall, jnp.nan)}
 
 
-def _recall(learner: Learner, batch: Batch, prefix: Array) -> Array:
-    """Return the share of rewarded steps of which at least half the reward is predicted, ``[]``."""
+def rewarded_steps(learner: Learner, batch: Batch, prefix: Array) -> tuple[Array, Array]:
+    """Return which steps have a reward, and of which at least half of it is predicted.
+
+    Args:
+        learner: The learner of the model.
+        batch: The batch.
+        prefix: The predicted value prefix after each step, ``[B, K]``.
+
+    Returns:
+        Two masks, ``[B, K]``; the second is within the first.
+    """
     horizon = learner.config.prefix_horizon
     reward, predicted = _rewards(batch.prefix, horizon), _rewards(prefix, horizon)
     rewarded = (reward != 0) & batch.alive[:, :-1]
-    hit = rewarded & (predicted * jnp.sign(reward) >= jnp.abs(reward) / 2)
-    return jnp.sum(hit) / jnp.sum(rewarded)  # NaN without rewards
+    return rewarded, rewarded & (predicted * jnp.sign(reward) >= jnp.abs(reward) / 2)
 
 
 def _rewards(prefix: Array, horizon: int) -> Array:

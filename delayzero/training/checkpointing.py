@@ -20,7 +20,7 @@ from delayzero.training.collector import Collector
 from delayzero.training.learning import Learning
 from delayzero.training.reporting import Reporter
 
-SCHEMA = 4
+SCHEMA = 5
 """The number of this form of checkpoints; the first had no such number."""
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from delayzero.arguments import UsageError
 from delayzero.files import plain
+from delayzero.learning.fresh import Fresh
 from delayzero.learning.learner import NEVER, LearnerState
 from delayzero.playing.streams import STREAM_HEALTH, STREAM_LEARNING, STREAM_SWEEPS, run_key
 from delayzero.playing.system import System
@@ -62,6 +63,7 @@ class Learning:
         self._sweep_key = run_key(system.config.seed, STREAM_SWEEPS)
         self._position = jnp.zeros((), jnp.int32)
         self._sweeps, self._sweep_credit = 0, 0.0
+        self._learned, self._fresh = 0, Fresh()
 
     @property
     def updates(self) -> int:
@@ -89,6 +91,7 @@ class Learning:
         """
         if due <= 0:
             return
+        self._check_fresh()
         begun = time.monotonic()
         if self._programs.sweep is not None:
             self._sweep(due)
@@ -101,6 +104,21 @@ class Learning:
         self.times["updating"] += time.monotonic() - swept
         if failed != NEVER:
             self._explain_failure(failed)
+
+    def _check_fresh(self) -> None:
+        """Add up how well the rows that have come since the last updates are predicted."""
+        length = int(self.replay.length)
+        if self._programs.fresh is not None and self.updates and length > self._learned:
+            begun = time.monotonic()
+            sums = self._programs.fresh(self.state, self.replay, jnp.int32(self._learned))
+            self._fresh = jax.tree.map(lambda total, new: total + float(new), self._fresh, sums)
+            self.times["checking"] += time.monotonic() - begun
+        self._learned = length
+
+    def fresh(self) -> dict[str, float]:
+        """Return the metrics of :mod:`delayzero.learning.fresh` since the last call."""
+        metrics, self._fresh = self._fresh.metrics(), Fresh()
+        return metrics
 
     def health(self) -> dict[str, float]:
         """Return the metrics of :mod:`delayzero.learning.health` that are defined."""
@@ -121,6 +139,8 @@ class Learning:
             "position": int(self._position),
             "sweeps": self._sweeps,
             "sweep_credit": self._sweep_credit,
+            "learned": self._learned,
+            "fresh": [float(total) for total in jax.tree.leaves(self._fresh)],
             "metrics": {name: plain(value) for name, value in self.metrics.items()},
         }
 
@@ -129,6 +149,8 @@ class Learning:
         self.state, self.replay = state, replay
         self._position = jnp.int32(numbers["position"])
         self._sweeps, self._sweep_credit = numbers["sweeps"], numbers["sweep_credit"]
+        self._learned = numbers["learned"]
+        self._fresh = jax.tree.unflatten(jax.tree.structure(Fresh()), numbers["fresh"])
         self.metrics = numbers["metrics"]
 
     def _sweep(self, due: int) -> None:

@@ -14,6 +14,7 @@ from jax.stages import Lowered
 
 from delayzero.learning import Learner, LearnerState
 from delayzero.learning.devices import learner_devices
+from delayzero.learning.fresh import Fresh, measure_fresh
 from delayzero.learning.health import measure_health
 from delayzero.learning.learner import Metrics
 from delayzero.learning.reanalysis import sweep
@@ -52,6 +53,7 @@ class Programs:
         sweep: ``(learner, replay, key, position, count) -> (replay, position)``; None without
             sweeps.
         health: ``(learner, replay, key) -> metrics``; None for agents without a world model.
+        fresh: ``(learner, replay, learned) -> sums over fresh rows``; None for those agents too.
         batch: ``(learner, replay, key) -> (sample, batch)`` of the next update, for inspection.
         compile_seconds: The time that compiling took.
     """
@@ -104,6 +106,7 @@ class Programs:
         self.update: Any = compiled.get("update")
         self.sweep: Any = compiled.get("sweep")
         self.health: Any = compiled.get("health")
+        self.fresh: Any = compiled.get("fresh")
         self.batch = jax.jit(system.learner.batch)
 
     def _compiled(
@@ -135,6 +138,7 @@ class Programs:
             lowerings["sweep"] = self._lower_sweep
         if isinstance(self._system.learner, Learner):
             lowerings["health"] = self._lower_health
+            lowerings["fresh"] = self._lower_fresh
         return lowerings
 
     def first_learner(self) -> LearnerState:
@@ -198,3 +202,12 @@ class Programs:
             return measure_health(measured, state, replay, key)
 
         return jax.jit(health).lower(learner, self._replay, jax.random.key(0))
+
+    def _lower_fresh(self, learner: Any) -> Lowered:
+        measured, rows = self._system.learner, self._system.config.rows
+        assert isinstance(measured, Learner)
+
+        def fresh(state: LearnerState, replay: Replay, learned: Array) -> Fresh:
+            return measure_fresh(measured, state, replay, learned, rows=rows)
+
+        return jax.jit(fresh).lower(learner, self._replay, jnp.int32(0))

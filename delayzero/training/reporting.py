@@ -152,6 +152,7 @@ class Reporter:
             "seconds": round(self.watch.elapsed(), 3),
             **{name: np.asarray(value) for name, value in learning.metrics.items()},
             **learning.health(),
+            **learning.fresh(),
             **{f"seconds/{name}": round(spent, 3) for name, spent in self.spent().items()},
         }
         if self.recent:

@@ -13,6 +13,7 @@ import orbax.checkpoint as ocp
 from gymnasium import spaces
 
 from delayzero.envs.recording import ActionLog
+from delayzero.learning.fresh import Fresh
 from delayzero.playing.actor import Actor
 from delayzero.playing.environments import Environments, make_training_env
 from delayzero.playing.system import build_system
@@ -104,8 +105,12 @@ class NotCompiled(Programs):
         def health(state, replay, key):
             return {}
 
+        def fresh(state, replay, learned):
+            return Fresh()
+
         self.swept = []
-        fakes = {"update": Fake(update), "sweep": Fake(sweep), "health": Fake(health)}
+        fakes = {"update": update, "sweep": sweep, "health": health, "fresh": fresh}
+        fakes = {name: Fake(function) for name, function in fakes.items()}
         return {name: lambda _, name=name: Traced(fakes[name]) for name in super()._lowerings()}
 
 
