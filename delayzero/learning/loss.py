@@ -174,11 +174,10 @@ def efficientzero_loss(
     if out.forecast_similarity is not None:
         count = out.forecast_similarity.shape[0]
         per_sample = per_sample.at[:count].add(-config.consistency_weight * out.forecast_similarity)
-    ends_loss = {}
+    end_losses = None
     if out.end_logits is not None:
         end_losses = _end_losses(out.end_logits, batch, taken[1:])
         per_sample += config.end_weight * end_losses.sum(0)
-        ends_loss["loss/ends"] = end_losses.sum(0).mean()
     loss = jnp.mean(batch.weight * per_sample) / steps
 
     predicted = support.decode(out.value_logits)
@@ -190,7 +189,7 @@ def efficientzero_loss(
         "loss/value": value_losses.sum(0).mean(),
         "loss/prefix": prefix_losses.sum(0).mean(),
         "loss/consistency": consistency_losses.sum(0).mean(),
-        **ends_loss,
+        **({} if end_losses is None else {"loss/ends": end_losses.sum(0).mean()}),
         "policy/target_entropy": _mean(_entropy(policy), alive),
         "policy/network_entropy": _mean(_entropy(jnp.exp(log_policy)), alive),
         "value/target": value[0].mean(),
@@ -200,12 +199,19 @@ def efficientzero_loss(
         "consistency/cosine": _mean(out.similarity, compared),
         "target/age": batch.age.mean(dtype=jnp.float32),
     }
+    metrics |= _lead_metrics(batch, out, error[0])
+    return loss, LossOutput(error[0], metrics, in_training.variables)
+
+
+def _lead_metrics(batch: Batch, out: Unrolled, error: Array) -> Metrics:
+    """Return the metrics of the positions with a lead; ``error`` is the value error, ``[B]``."""
+    metrics: Metrics = {}
     if batch.lead is not None:
         metrics["lead/steps"] = batch.lead.lengths.mean(dtype=jnp.float32)
-        metrics["lead/value_error"] = error[0, : batch.lead.mask.shape[0]].mean()
+        metrics["lead/value_error"] = error[: batch.lead.mask.shape[0]].mean()
     if out.forecast_similarity is not None:
         metrics["lead/cosine"] = out.forecast_similarity.mean()
-    return loss, LossOutput(error[0], metrics, in_training.variables)
+    return metrics
 
 
 def _end_losses(logits: Array, batch: Batch, taken: Array) -> Array:

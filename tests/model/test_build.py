@@ -82,6 +82,34 @@ def test_actions_are_told_one_by_one_or_by_one_number(shape):
         assert first["kernel"].shape[-2] == channels + numbers
 
 
+@pytest.mark.parametrize("shape", [(96, 96, 3), (10, 10, 4), (5,)], ids=["atari", "conv", "mlp"])
+def test_ends_are_one_more_head(shape):
+    example = jnp.zeros((2, 1, *shape)), jnp.zeros(2, jnp.int32)
+    shapes = {}
+    for ends in ("absorbing", "predicted"):
+        model = build_model(ModelConfig(ends=ends), shape, ActionSpec(7))
+        assert model.predicts_ends == (ends == "predicted")
+        init = partial(model.init, method="everything")
+        shapes[ends] = jax.eval_shape(init, jax.random.key(0), *example)
+        out = jax.eval_shape(partial(model.apply, method="everything"), shapes[ends], *example)
+        logits = out[3].end_logits
+        assert (logits is not None) == model.predicts_ends
+        if logits is not None:
+            assert (logits.shape, logits.dtype) == ((2,), jnp.float32)
+    for part in shapes["predicted"].values():
+        part["prediction"].pop("ends", None)
+    assert shapes["predicted"] == shapes["absorbing"]
+
+
+def test_ends_are_rare_before_training():
+    model = build_model(ModelConfig(ends="predicted"), (5,), ActionSpec(3))
+    example = jnp.ones((2, 1, 5)), jnp.zeros(2, jnp.int32)
+    out, _ = jax.jit(lambda key: model.init_with_output(key, *example, method="everything"))(
+        jax.random.key(0)
+    )
+    assert jax.nn.sigmoid(out[3].end_logits).tolist() == pytest.approx([0.018] * 2, abs=1e-3)
+
+
 def test_codes_of_actions():
     action = jnp.array([0, 2, 3])
     assert np.array_equal(encode_actions(action, ActionSpec(4), "plane"), [[0], [0.5], [0.75]])

@@ -78,6 +78,13 @@ def test_settings_by_their_former_names_are_read():
     assert config.reveal == "before"
 
 
+def test_runs_of_before_ends_could_be_predicted_have_absorbing_ones():
+    values = json.loads(json.dumps(asdict(compose(["atari"]))))
+    del values["model"]["ends"]
+    assert from_json(values).model.ends == "absorbing"
+    assert compose(["atari-paper"]).model.ends == "absorbing"
+
+
 @pytest.mark.parametrize(
     ("values", "message"),
     [
