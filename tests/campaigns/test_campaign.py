@@ -217,7 +217,7 @@ def test_one_process_at_a_time_does_a_campaign(stubs, capsys):
     Path("campaigns/tiny").mkdir(parents=True)
     with locked(Path("campaigns/tiny")):
         error = fails(capsys, "tiny.toml")
-    assert "another process runs the campaign in campaigns/tiny" in error
+    assert f"another process runs the campaign in campaigns/tiny (process {os.getpid()} " in error
     assert not Path("campaigns/tiny/campaign.json").exists()
 
 

@@ -50,6 +50,17 @@ def test_the_table():
     assert table(RUNS[:1]) == []
 
 
+def test_a_run_whose_folder_is_in_use_has_not_failed(monkeypatch, capsys):
+    busy = "another process is training in runs/h (process 7 on node1)"
+    held = Standing("h", "waiting", 0.5, 50.0, 1.0, 0, busy)
+    assert table([held])[1] == f"h    waiting  50 %     -     1.0    {busy}"
+    with display("plan", 2, to=io.StringIO()) as show:
+        show([Standing("h", "running", 0.5, 50.0, 1.0, 1)])
+        show([held])
+        show([held])
+    assert capsys.readouterr().err.splitlines() == ["h: resumed at 50%", f"h: {busy}"]
+
+
 def test_durations():
     assert [duration(s) for s in (0, 89, 90, 5399, 5400)] == [
         "0 s",
