@@ -143,4 +143,5 @@ def _say_change(run: Standing, old: tuple[State, int]) -> None:
         again = "" if run.state == "failed" or held else "; it will be tried again"
         say(f"{run.name}: {_why(run, run.attempts)}{again}")
     elif run.state == "running" and old[0] != "running":
-        say(f"{run.name}: {'started' if run.share is None else f'resumed at {run.share:.0%}'}")
+        resumed = run.saved and run.share is not None
+        say(f"{run.name}: {f'resumed at {run.share:.0%}' if resumed else 'started'}")
