@@ -93,7 +93,7 @@ class RunFolder(RunPaths):
         self._lock = lock.take(self.lock)
         if self._lock is None:
             raise UsageError(
-                f"{BUSY} in {self.path} ({lock.holder(self.lock)}); wait for it to end, or type "
+                f"{BUSY} ({lock.holder(self.lock)}) in {self.path}; wait for it to end, or type "
                 "another --folder"
             )
         if self.has_begun():

@@ -51,7 +51,7 @@ def test_the_table():
 
 
 def test_a_run_whose_folder_is_in_use_has_not_failed(monkeypatch, capsys):
-    busy = "another process is training in runs/h (process 7 on node1)"
+    busy = "another process is training (process 7 on node1) in runs/h"
     held = Standing("h", "waiting", 0.5, 50.0, 1.0, 0, busy)
     assert table([held])[1] == f"h    waiting  50 %     -     1.0    {busy}"
     with display("plan", 2, to=io.StringIO()) as show:
