@@ -95,7 +95,10 @@ def prepared(ray: Any, config: TrainConfig, system: System, variables: Any) -> S
 def measure(
     engines: Mapping[str, TrainConfig], system: System, rounds: int, address: str | None
 ) -> dict[str, list[float]]:
-    """Return the seconds of each engine's rounds, which are played in turn."""
+    """Return the seconds of each engine's rounds, which are played in turn.
+
+    An engine that does not start, such as one for which the cluster has no room, plays none.
+    """
     variables = jax.jit(system.first_state)(jax.random.key(0)).variables
     cores = sum(config.shares * config.actor_cores for config in engines.values())
     times: dict[str, list[float]] = {name: [] for name in engines}
@@ -105,7 +108,13 @@ def measure(
             name: pool.submit(prepared, ray, config, system, variables)
             for name, config in engines.items()
         }
-        players = {name: one.result() for name, one in starting.items()}
+        players: dict[str, SelfPlay] = {}
+        for name, one in starting.items():
+            error = one.exception()
+            if error is None:
+                players[name] = one.result()
+            else:
+                print(f"{name}: {type(error).__name__}: {error}", file=sys.stderr)
         print(f"prepared in {time.monotonic() - begun:.0f} s", file=sys.stderr)
         for _ in range(rounds):
             for name, player in players.items():
@@ -115,8 +124,10 @@ def measure(
     return times
 
 
-def summary(config: TrainConfig, times: list[float], local: list[float]) -> dict[str, Any]:
-    """Return the figures of an engine."""
+def summary(config: TrainConfig, times: list[float], local: list[float]) -> dict[str, Any] | None:
+    """Return the figures of an engine; None if it did not start."""
+    if not times:
+        return None
     low, middle, high = statistics.quantiles(times, n=4)
     return {
         "cores": f"{config.actors} x {config.actor_cores:g}" if config.actors else "all",

@@ -257,9 +257,11 @@ def test_actors_are_compared_with_the_local_engine(actors, monkeypatch, capsys):
 @pytest.mark.slow
 def test_engines_are_measured_in_one_run(actors, monkeypatch, capsys):
     words = ["--preset", "cartpole", "debug", "--env", "CartPole-v1"]
-    words += ["--actors", "1", "2", "--rounds", "2"]
+    words += ["--actors", "1", "2", "--gpu-actors", "1", "--actor-gpus", "1", "--rounds", "2"]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     made = printed(actors, words, monkeypatch, capsys)
-    assert list(made["engines"]) == ["local", "1 on the CPU", "2 on the CPU"]
+    assert list(made["engines"]) == ["local", "1 on the CPU", "2 on the CPU", "1 on the GPU"]
+    assert made["engines"].pop("1 on the GPU") is None, "no node has a GPU"
     assert all(engine["seconds"] > 0 for engine in made["engines"].values())
 
 
