@@ -20,6 +20,7 @@ from delayzero.campaigns.engines import Where, open_engine
 from delayzero.campaigns.plan import Campaign
 from delayzero.campaigns.record import Record, Standing, State, standings, write_record
 from delayzero.campaigns.run import Run, refusals, typed
+from delayzero.extras import check_installed
 from delayzero.files import make_folder
 from delayzero.runs import lock
 from delayzero.runs.machine import commit
@@ -57,7 +58,10 @@ def run_campaign(campaign: Campaign, root: Path, where: Where, command: Sequence
     Raises:
         UsageError: The plan is invalid, another process does this campaign, there is no such
             cluster, or runs failed.
+        MissingExtraError: The runs should be tasks of a Ray cluster, and Ray is not installed.
     """
+    if where.on_ray:
+        check_installed("ray", "ray")  # first: without it, no folder is left behind
     runs = checked_runs(campaign, root)
     commands = [run.command(root / "logs") for run in runs if not run.finished]
     make_folder(root)

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import sys
 import threading
 import time
 from datetime import UTC, datetime, timedelta
@@ -44,6 +45,16 @@ def test_a_campaign_runs_everything_once(stubs, capsys):
     assert [attempts(name) for name in NAMES] == [1, 1, 1, 1]
     for name, when in written.items():
         assert Path(f"campaigns/tiny/{name}/result.json").stat().st_mtime_ns == when
+
+
+@pytest.mark.parametrize("words", [("--engine", "ray"), ("--address", "auto")])
+def test_without_ray_the_error_says_what_to_type_and_no_folder_is_left(
+    words, stubs, monkeypatch, capsys
+):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    error = fails(capsys, "tiny.toml", *words)
+    assert error == "delayzero: error: ray is not installed; type: pip install 'delayzero[ray]'"
+    assert not Path("campaigns").exists()
 
 
 @pytest.mark.parametrize("gpu", [True, False])
