@@ -27,6 +27,7 @@ LOOPBACK = "127.0.0.1"
 LOOPBACK_ALONE = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 """Ray then binds to the loopback address; otherwise to all interfaces, without a password."""
 START_ONE = "start one with: ray start --head, or leave out --address"
+HAS_TOKEN = "; if the cluster has a token, type: export RAY_AUTH_MODE=token"
 SECONDS_BETWEEN_POLLS = 0.2
 
 
@@ -103,7 +104,8 @@ def connected(address: str | None, *, cores: int | None = None) -> Iterator[Any]
     except (ConnectionError, ValueError, RuntimeError) as error:
         if address is None:
             raise UsageError(f"Ray does not start here: {error}") from None
-        raise UsageError(f"--address {address}: {error}; {START_ONE}") from None
+        token = "" if os.environ.get("RAY_AUTH_MODE") == "token" else HAS_TOKEN
+        raise UsageError(f"--address {address}: {error}; {START_ONE}{token}") from None
     try:
         if address is None and ray.nodes()[0]["NodeManagerAddress"] != LOOPBACK:
             raise UsageError(
