@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 from types import ModuleType
 
 
@@ -26,9 +26,23 @@ def require(module: str, extra: str) -> ModuleType:
         package = module.partition(".")[0]
         if (error.name or "").partition(".")[0] != package:
             raise
-        raise MissingExtraError(
-            f"{package} is not installed; type: pip install 'delayzero[{extra}]'", name=package
-        ) from None
+        raise _missing(package, extra) from None
+
+
+def check_installed(package: str, extra: str) -> None:
+    """Check that an optional dependency is installed, without importing it.
+
+    Raises:
+        MissingExtraError: It is not. The message has the line to type.
+    """
+    if importlib.util.find_spec(package) is None:
+        raise _missing(package, extra)
+
+
+def _missing(package: str, extra: str) -> MissingExtraError:
+    return MissingExtraError(
+        f"{package} is not installed; type: pip install 'delayzero[{extra}]'", name=package
+    )
 
 
 def require_training() -> None:

@@ -223,22 +223,46 @@ def test_growth_of_memory_is_seen(load, monkeypatch):
     assert grown["growth_bytes"] > 1e6
 
 
-def test_actors_are_compared_with_the_local_engine(monkeypatch, capsys):
+@pytest.fixture
+def actors(monkeypatch):
     monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "benchmarks"))
     import actors
 
-    asked = []
+    return actors
 
-    def measure(config, system, rounds):
-        asked.append((config.engine, config.actors, config.envs, rounds))
-        return {"seconds": 1.2 / config.shares, "quartiles": [1.0, 2.0]}
+
+def test_actors_are_compared_with_the_local_engine(actors, monkeypatch, capsys):
+    asked = {}
+
+    def measure(engines, system, rounds, address):
+        asked.update(engines)
+        assert (system.config.envs, rounds, address) == (6, 4, None)
+        return {name: [1.2 / config.shares] * rounds for name, config in engines.items()}
 
     monkeypatch.setattr(actors, "measure", measure)
-    words = ["--actors", "2", "3", "--envs", "6", "--rounds", "4"]
+    words = ["--actors", "2", "3", "--gpu-actors", "6", "--actor-gpus", "0.1", "--cores", "3"]
+    words += ["--envs", "6", "--rounds", "4"]
     made = printed(actors, words, monkeypatch, capsys)
-    assert asked == [("local", None, 6, 4), ("ray", 2, 6, 4), ("ray", 3, 6, 4)]
     speed_ups = {name: engine["speed_up"] for name, engine in made["engines"].items()}
-    assert speed_ups == {"local": 1.0, "2 actors": 2.0, "3 actors": 3.0}
+    counts = {"local": 1, "2 on the CPU": 2, "3 on the CPU": 3, "6 on the GPU": 6}
+    assert speed_ups == counts
+    shares = [(one.engine, one.actor_cores, one.actor_gpus) for one in asked.values()]
+    assert shares == [("local", 1, 0), ("ray", 1.5, 0), ("ray", 1, 0), ("ray", 0.5, 0.1)]
+    assert made["engines"]["6 on the GPU"]["gpu"] == "6 x 0.1"
+    assert made["cores"] == 3
+    assert made["command"].endswith(" ".join(words))
+    assert "commit" in made["versions"]
+
+
+@pytest.mark.slow
+def test_engines_are_measured_in_one_run(actors, monkeypatch, capsys):
+    words = ["--preset", "cartpole", "debug", "--env", "CartPole-v1"]
+    words += ["--actors", "1", "2", "--gpu-actors", "1", "--actor-gpus", "1", "--rounds", "2"]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    made = printed(actors, words, monkeypatch, capsys)
+    assert list(made["engines"]) == ["local", "1 on the CPU", "2 on the CPU", "1 on the GPU"]
+    assert made["engines"].pop("1 on the GPU") is None, "no node has a GPU"
+    assert all(engine["seconds"] > 0 for engine in made["engines"].values())
 
 
 def test_sizes_of_what_devices_keep_and_send(scale_sizes, monkeypatch, capsys):

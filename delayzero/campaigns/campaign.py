@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import math
 import platform
 import shlex
@@ -21,7 +20,9 @@ from delayzero.campaigns.engines import Where, open_engine
 from delayzero.campaigns.plan import Campaign
 from delayzero.campaigns.record import Record, Standing, State, standings, write_record
 from delayzero.campaigns.run import Run, refusals, typed
+from delayzero.extras import check_installed
 from delayzero.files import make_folder
+from delayzero.runs import lock
 from delayzero.runs.machine import commit
 
 SECONDS_BETWEEN_READINGS = 2.0
@@ -57,7 +58,10 @@ def run_campaign(campaign: Campaign, root: Path, where: Where, command: Sequence
     Raises:
         UsageError: The plan is invalid, another process does this campaign, there is no such
             cluster, or runs failed.
+        MissingExtraError: The runs should be tasks of a Ray cluster, and Ray is not installed.
     """
+    if where.on_ray:
+        check_installed("ray", "ray")  # first: without it, no folder is left behind
     runs = checked_runs(campaign, root)
     commands = [run.command(root / "logs") for run in runs if not run.finished]
     make_folder(root)
@@ -143,12 +147,12 @@ def locked(root: Path) -> Iterator[None]:
     Raises:
         UsageError: Another process does.
     """
-    with (root / "lock").open("a") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise UsageError(
-                f"another process runs the campaign in {root}; to see how it stands, type: "
-                f"delayzero campaign status {root}"
-            ) from None
+    file = root / "lock"
+    taken = lock.take(file)
+    if taken is None:
+        raise UsageError(
+            f"another process runs the campaign in {root} ({lock.holder(file)}); to see how it "
+            f"stands, type: delayzero campaign status {root}"
+        )
+    with taken:
         yield

@@ -27,6 +27,7 @@ LOOPBACK = "127.0.0.1"
 LOOPBACK_ALONE = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 """Ray then binds to the loopback address; otherwise to all interfaces, without a password."""
 START_ONE = "start one with: ray start --head, or leave out --address"
+HAS_TOKEN = "; if the cluster has a token, type: export RAY_AUTH_MODE=token"
 SECONDS_BETWEEN_POLLS = 0.2
 
 
@@ -66,13 +67,14 @@ class Share:
 
 
 @contextmanager
-def connected(address: str | None) -> Iterator[Any]:
+def connected(address: str | None, *, cores: int | None = None) -> Iterator[Any]:
     """Connect to a Ray cluster, or start one on this machine that no other machine can reach.
 
     Args:
         address: The cluster's address, ``auto`` for the one that runs on this machine; None starts
             one, which ends with the block. A process that is connected to a cluster already keeps
             to that one.
+        cores: How many cores a cluster that is started here counts; by default the machine's.
 
     Yields:
         The module ``ray``.
@@ -91,7 +93,9 @@ def connected(address: str | None) -> Iterator[Any]:
     if address is not None:
         os.environ.setdefault("RAY_gcs_server_port_wait_time_s", "1")  # it would try for minutes
         _check_answers(address)
-    own = {"include_dashboard": False, "_node_ip_address": LOOPBACK} if address is None else {}
+    own: dict[str, Any] = {}
+    if address is None:
+        own = {"include_dashboard": False, "_node_ip_address": LOOPBACK, "num_cpus": cores}
     before = signal.getsignal(signal.SIGTERM)  # Ray replaces it
     try:
         with warnings.catch_warnings():  # JAX warns of the forks, which become Ray's programs
@@ -100,7 +104,8 @@ def connected(address: str | None) -> Iterator[Any]:
     except (ConnectionError, ValueError, RuntimeError) as error:
         if address is None:
             raise UsageError(f"Ray does not start here: {error}") from None
-        raise UsageError(f"--address {address}: {error}; {START_ONE}") from None
+        token = "" if os.environ.get("RAY_AUTH_MODE") == "token" else HAS_TOKEN
+        raise UsageError(f"--address {address}: {error}; {START_ONE}{token}") from None
     try:
         if address is None and ray.nodes()[0]["NodeManagerAddress"] != LOOPBACK:
             raise UsageError(

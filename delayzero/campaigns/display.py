@@ -12,6 +12,7 @@ from typing import TextIO
 from delayzero.campaigns.record import Standing, State, seconds_left
 from delayzero.extras import MissingExtraError, require
 from delayzero.progress import duration, say
+from delayzero.runs.paths import BUSY
 
 SECONDS_BETWEEN_LINES = 60.0
 STATES: tuple[State, ...] = ("running", "failed", "waiting", "done")
@@ -60,8 +61,15 @@ def _row(run: Standing) -> tuple[str, ...]:
         "-" if run.share is None else f"{100 * run.share:.0f} %",
         left if run.state == "running" else "-",
         "-" if run.score is None else f"{run.score:.1f}",
-        f"attempt {failed} failed: {run.reason}" if run.reason else "",
+        _why(run, failed),
     )
+
+
+def _why(run: Standing, failed: int) -> str:
+    """Why a run is to be tried again, or is not; empty if nothing has happened to it."""
+    if run.reason.startswith(BUSY):
+        return run.reason
+    return f"attempt {failed} failed: {run.reason}" if run.reason else ""
 
 
 @contextmanager
@@ -131,7 +139,9 @@ def _say_change(run: Standing, old: tuple[State, int]) -> None:
         score = "" if run.score is None else f", score {run.score:.1f}"
         say(f"{run.name}: done{score}")
     elif run.reason and run.state != "running" and (old[0] == "running" or run.attempts != old[1]):
-        again = "" if run.state == "failed" else "; it will be tried again"
-        say(f"{run.name}: attempt {run.attempts} failed: {run.reason}{again}")
+        held = run.reason.startswith(BUSY)
+        again = "" if run.state == "failed" or held else "; it will be tried again"
+        say(f"{run.name}: {_why(run, run.attempts)}{again}")
     elif run.state == "running" and old[0] != "running":
-        say(f"{run.name}: {'started' if run.share is None else f'resumed at {run.share:.0%}'}")
+        resumed = run.saved and run.share is not None
+        say(f"{run.name}: {f'resumed at {run.share:.0%}' if resumed else 'started'}")

@@ -13,9 +13,12 @@ from pathlib import Path
 from typing import Protocol
 
 from delayzero.arguments import UsageError
+from delayzero.runs.lock import is_free
 from delayzero.runs.paths import BUSY
 
 SECONDS_BETWEEN_LOOKS = 0.5
+SECONDS_BETWEEN_KNOCKS = 5.0
+"""How often to look whether a folder that another process uses is free."""
 ENDINGS = (signal.SIGTERM, signal.SIGHUP)
 """Signals that interrupt as Ctrl-C does."""
 RETRIES = 2
@@ -35,6 +38,8 @@ class Command:
     """The words after ``python -m``."""
     log: Path
     """The file to which its output and errors are appended."""
+    lock: Path | None = None
+    """The file that another process locks as long as the command cannot run; None: not known."""
 
 
 class Task(Protocol):
@@ -92,6 +97,8 @@ class Board:
     """How often each command was started."""
     reasons: dict[str, str] = field(default_factory=dict)
     """Why the last attempt of a command failed."""
+    held: dict[str, float] = field(default_factory=dict)
+    """Commands that wait because another process works in their folder: when to look again."""
 
 
 def run_all(
@@ -100,8 +107,9 @@ def run_all(
     """Run commands until each is done or has failed.
 
     A failure stops no other command. A failed command is tried ``RETRIES`` times more, after those
-    that wait, unless its exit code says that the user must fix something. An interrupt asks the
-    commands that run to stop, and waits for them.
+    that wait, unless its exit code says that the user must fix something. One whose folder is in
+    use has not failed: it waits until the folder is free. An interrupt asks the commands that run
+    to stop, and waits for them.
 
     Args:
         commands: The commands, started in this order; their names differ.
@@ -118,7 +126,10 @@ def run_all(
         try:
             while board.waiting or board.running:
                 while board.waiting and engine.has_room(len(board.running)):
-                    command = board.waiting.pop(0)
+                    command = _next(board)
+                    if command is None:
+                        break
+                    board.waiting.remove(command)
                     begins[command.name] = _size(command.log)
                     board.attempts[command.name] += 1
                     board.running[command.name] = engine.start(command)
@@ -154,6 +165,21 @@ def raise_failures(failures: Sequence[Failure], total: int) -> None:
     )
 
 
+def _next(board: Board) -> Command | None:
+    """Return the first waiting command that can start; None if there is none."""
+    for command in board.waiting:
+        due = board.held.get(command.name)
+        if due is None:
+            return command
+        if time.monotonic() < due:
+            continue
+        if command.lock is None or is_free(command.lock):
+            del board.held[command.name], board.reasons[command.name]
+            return command
+        board.held[command.name] = time.monotonic() + SECONDS_BETWEEN_KNOCKS
+    return None
+
+
 def _note_end(board: Board, command: Command, code: int, begin: int) -> None:
     """Move a command that has ended to its next state."""
     if code == 0:
@@ -162,8 +188,11 @@ def _note_end(board: Board, command: Command, code: int, begin: int) -> None:
         return
     reason, attempts = _reason(command.log, begin, code), board.attempts[command.name]
     board.reasons[command.name] = reason
-    in_vain = code == USAGE and not reason.startswith(BUSY)  # that one may be about to stop
-    if in_vain or attempts > RETRIES:
+    if code == USAGE and reason.startswith(BUSY):
+        board.attempts[command.name] -= 1
+        board.held[command.name] = time.monotonic() + SECONDS_BETWEEN_KNOCKS
+        board.waiting.append(command)
+    elif code == USAGE or attempts > RETRIES:
         board.failed[command.name] = Failure(command, reason, attempts)
     else:
         board.waiting.append(command)

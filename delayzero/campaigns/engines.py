@@ -13,7 +13,7 @@ from typing import Literal, get_args
 from delayzero.arguments import Parser, UsageError, whole
 from delayzero.campaigns.cluster import Share, cluster_of, connected
 from delayzero.campaigns.engine import Engine
-from delayzero.campaigns.mps import has_gpu, shared_gpu
+from delayzero.campaigns.mps import gpus, shared_gpu
 from delayzero.campaigns.processes import Processes, environment
 from delayzero.progress import say
 
@@ -50,11 +50,11 @@ class Where:
 def jobs_of(share: Share) -> int:
     """How many runs this machine can hold, by the share that each takes.
 
-    With a GPU that is the share of one GPU; without, the number of cores. For a share of neither it
-    is two.
+    With GPUs that is what fits on all of them; without, the number of cores. For a share of neither
+    it is two.
     """
-    if share.gpus is not None and has_gpu():
-        return max(1, math.floor(1 / share.gpus + 1e-9))
+    if share.gpus is not None and (there := gpus()):
+        return len(there) * max(1, math.floor(1 / share.gpus + 1e-9))
     if share.cores is not None:
         return max(1, int(len(os.sched_getaffinity(0)) // share.cores))
     return USUAL_JOBS
@@ -103,11 +103,14 @@ def open_engine(where: Where, cache: Path, runs: int) -> Iterator[tuple[Engine, 
     """
     share = where.share
     if not where.on_ray:
-        jobs = min(where.jobs or jobs_of(share), runs)
-        if share.gpus is not None and not has_gpu():
+        jobs, there = min(where.jobs or jobs_of(share), runs), gpus()
+        if share.gpus is not None and not there:
             say("each run should have a share of a GPU, and there is none: runs use the CPU")
-        with shared_gpu(jobs) as daemon:
-            yield Processes(jobs, environment(cache, jobs, daemon)), jobs
+        # A single run that asks for no share may have all GPUs.
+        own = there if jobs > 1 or share.gpus is not None else []
+        count = max(1, len(own))
+        with shared_gpu(math.ceil(jobs / count)) as daemon:
+            yield Processes(jobs, environment(cache, jobs, daemon, count), own), jobs
         return
     most = min(where.jobs or runs, runs)
     sharing = share.gpus is not None and share.gpus < 1

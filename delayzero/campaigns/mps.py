@@ -7,12 +7,14 @@ time.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from itertools import takewhile
 from pathlib import Path
 
 from delayzero.campaigns.engine import endings_as_interrupts
@@ -57,11 +59,18 @@ def shared_gpu(jobs: int) -> Iterator[dict[str, str]]:
 
 
 def has_gpu() -> bool:
-    """Whether JAX can use an NVIDIA GPU. Asks nvidia-smi: asking JAX would open the GPU."""
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0].strip()
+    """Whether JAX can use an NVIDIA GPU."""
+    return bool(gpus())
+
+
+def gpus() -> list[str]:
+    """The NVIDIA GPUs that JAX can use, by their names in ``CUDA_VISIBLE_DEVICES``.
+
+    Asks nvidia-smi: asking JAX would open them.
+    """
     platform = os.environ.get("JAX_PLATFORMS", "").split(",")[0].strip().lower()
-    if visible in ("", "-1") or platform == "cpu" or shutil.which("nvidia-smi") is None:
-        return False
+    if platform == "cpu" or shutil.which("nvidia-smi") is None:
+        return []
     try:
         listed = subprocess.run(
             ["nvidia-smi", "-L"],
@@ -71,9 +80,16 @@ def has_gpu() -> bool:
             timeout=TIMEOUT_SECONDS,
         )
     except (OSError, subprocess.SubprocessError):
-        return False
-    lines = listed.stdout.splitlines()
-    return listed.returncode == 0 and any(line.startswith("GPU ") for line in lines)
+        return []
+    if listed.returncode != 0:
+        return []
+    there = [str(i) for i, _ in enumerate(re.findall("^GPU ", listed.stdout, re.MULTILINE))]
+    chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if not there or chosen is None:
+        return there
+    names = [name.strip() for name in chosen.split(",")]
+    # As CUDA does: the first name that stands for no GPU ends the list. Others may be UUIDs.
+    return list(takewhile(lambda name: name in there or name[:4] in ("GPU-", "MIG-"), names))
 
 
 def daemon_runs() -> bool:

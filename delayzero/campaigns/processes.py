@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from delayzero.campaigns.engine import Command
@@ -24,24 +25,28 @@ def compiled_in(cache: Path) -> dict[str, str]:
     }
 
 
-def environment(cache: Path, jobs: int, daemon: Mapping[str, str] = {}) -> dict[str, str]:
+def environment(
+    cache: Path, jobs: int, daemon: Mapping[str, str] = {}, gpus: int = 1
+) -> dict[str, str]:
     """The environment variables of the processes; variables that the user has set take precedence.
 
-    The processes share compiled programs. Each gets an equal share of the cores and of the GPU's
+    The processes share compiled programs. Each gets an equal share of the cores and of its GPU's
     memory, which it allocates as it needs it.
 
     Args:
         cache: The folder of compiled programs.
         jobs: How many processes run at the same time.
         daemon: The variables of :func:`~delayzero.campaigns.mps.shared_gpu`.
+        gpus: How many GPUs they share.
     """
-    ours = {**daemon, **compiled_in(cache)}
+    ours, on_one = {**daemon, **compiled_in(cache)}, math.ceil(jobs / gpus)
     if jobs > 1:
         ours["NPROC"] = str(max(1, len(os.sched_getaffinity(0)) // jobs))  # threads of XLA
-        ours["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
         ours["CUDA_VISIBLE_DEVICES"] = "0"  # they share one GPU, not each of them all
+    if on_one > 1:
+        ours["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
         if "XLA_CLIENT_MEM_FRACTION" not in os.environ:  # its new name; JAX refuses both
-            ours["XLA_PYTHON_CLIENT_MEM_FRACTION"] = f"{GPU_SHARE / jobs:.4f}"
+            ours["XLA_PYTHON_CLIENT_MEM_FRACTION"] = f"{GPU_SHARE / on_one:.4f}"
     return {**ours, **os.environ}
 
 
@@ -78,6 +83,11 @@ class Processes:
     jobs: int
     variables: Mapping[str, str]
     """Their environment variables."""
+    gpus: Sequence[str] = ()
+    """The GPUs, by their names in ``CUDA_VISIBLE_DEVICES``: a process sees one, the one that the
+    fewest others use. Empty: all processes see what the variables say."""
+    _users: dict[str, list[subprocess.Popen[bytes]]] = field(default_factory=dict)
+    """The processes that were started on each GPU."""
 
     def has_room(self, running: int) -> bool:
         """Whether another process can start beside this many."""
@@ -85,7 +95,15 @@ class Processes:
 
     def start(self, command: Command) -> Process:
         """Start a process."""
-        return Process(spawn(command.words, command.log, self.variables))
+        variables = dict(self.variables)
+        if not self.gpus:
+            return Process(spawn(command.words, command.log, variables))
+        for gpu in self.gpus:
+            self._users[gpu] = [one for one in self._users.get(gpu, []) if one.poll() is None]
+        gpu = min(self.gpus, key=lambda name: len(self._users[name]))
+        process = spawn(command.words, command.log, {**variables, "CUDA_VISIBLE_DEVICES": gpu})
+        self._users[gpu].append(process)
+        return Process(process)
 
 
 @dataclass(frozen=True)

@@ -74,6 +74,7 @@ class Standing:
             recent self-play. None if there is none.
         attempts: How often the campaign has started it.
         reason: Why its last attempt failed; empty if it did not.
+        saved: Whether it has a checkpoint. Without one, it starts anew.
     """
 
     name: str
@@ -83,6 +84,7 @@ class Standing:
     score: float | None = None
     attempts: int = 0
     reason: str = ""
+    saved: bool = False
 
     @property
     def whole(self) -> float | None:
@@ -149,8 +151,8 @@ def _standing(paths: RunPaths, run: Mapping[str, Any], alive: bool) -> Standing:
     state: State = run["state"]
     if state == "done" or (state == "running" and not alive):  # its result was deleted; it stopped
         state = "waiting"
-    begun = state == "running" or paths.has_begun()  # without a checkpoint it starts anew
-    line = _last_metrics(paths) if begun else {}
+    saved = paths.has_begun()
+    line = _last_metrics(paths) if saved or state == "running" else {}
     return Standing(
         name,
         state,
@@ -159,6 +161,7 @@ def _standing(paths: RunPaths, run: Mapping[str, Any], alive: bool) -> Standing:
         _number(line.get("evaluation/score", line.get("selfplay/score"))),
         attempts,
         reason,
+        saved,
     )
 
 

@@ -51,7 +51,8 @@ class Run:
         Args:
             logs: The folder of the processes' output.
         """
-        return Command(self.name, ("delayzero", *self.words), logs / f"{self.name}.txt")
+        words, log = ("delayzero", *self.words), logs / f"{self.name}.txt"
+        return Command(self.name, words, log, self.folder.lock)
 
 
 def planned(presets: Sequence[str], settings: Mapping[str, Any], root: Path | None = None) -> Run:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import shlex
 import sys
@@ -18,6 +17,7 @@ from delayzero.files import append_line, make_folder, read_json, read_lines, wri
 from delayzero.learning.devices import learner_devices
 from delayzero.model.build import data_type
 from delayzero.progress import say
+from delayzero.runs import lock
 from delayzero.runs.checkpoint import Checkpoints
 from delayzero.runs.machine import differences, versions
 from delayzero.runs.paths import BUSY, RunPaths
@@ -89,13 +89,13 @@ class RunFolder(RunPaths):
             ) from None
         except ValueError as error:  # a NUL in the name
             raise UsageError(f"--folder {str(self.path)!r}: {error}") from None
-        self._lock = self.lock.open("a")
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        self.close()  # of an attempt that was refused
+        self._lock = lock.take(self.lock)
+        if self._lock is None:
             raise UsageError(
-                f"{BUSY} in {self.path}; wait for it to end, or type another --folder"
-            ) from None
+                f"{BUSY} ({lock.holder(self.lock)}) in {self.path}; wait for it to end, or type "
+                "another --folder"
+            )
         if self.has_begun():
             self._check_same(config)
         now = {**versions(config.env), "devices": devices}

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import sys
 import threading
 import time
 from datetime import UTC, datetime, timedelta
@@ -46,9 +47,19 @@ def test_a_campaign_runs_everything_once(stubs, capsys):
         assert Path(f"campaigns/tiny/{name}/result.json").stat().st_mtime_ns == when
 
 
+@pytest.mark.parametrize("words", [("--engine", "ray"), ("--address", "auto")])
+def test_without_ray_the_error_says_what_to_type_and_no_folder_is_left(
+    words, stubs, monkeypatch, capsys
+):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    error = fails(capsys, "tiny.toml", *words)
+    assert error == "delayzero: error: ray is not installed; type: pip install 'delayzero[ray]'"
+    assert not Path("campaigns").exists()
+
+
 @pytest.mark.parametrize("gpu", [True, False])
 def test_a_line_says_that_there_is_no_gpu(gpu, stubs, monkeypatch, capsys):
-    monkeypatch.setattr(engines, "has_gpu", lambda: gpu)
+    monkeypatch.setattr(engines, "gpus", lambda: ["0"] * gpu)
     Path("tiny.toml").write_text(PLAN + "gpus = 0.5\n")
     assert main(["campaign", "tiny.toml", "--seeds", "0"]) == 0
     assert ("there is none: runs use the CPU\n" in capsys.readouterr().err) is not gpu
@@ -217,22 +228,24 @@ def test_one_process_at_a_time_does_a_campaign(stubs, capsys):
     Path("campaigns/tiny").mkdir(parents=True)
     with locked(Path("campaigns/tiny")):
         error = fails(capsys, "tiny.toml")
-    assert "another process runs the campaign in campaigns/tiny" in error
+    assert f"another process runs the campaign in campaigns/tiny (process {os.getpid()} " in error
     assert not Path("campaigns/tiny/campaign.json").exists()
 
 
 def test_the_number_of_runs_at_a_time(monkeypatch):
     monkeypatch.setattr(engines.os, "sched_getaffinity", lambda _: set(range(7)))
-    for gpu, gpus, cores, jobs in (
-        (True, 0.33, None, 3),
-        (True, 0.25, 4, 4),
-        (True, 1, None, 1),
-        (False, 0.33, None, 2),
-        (False, 0.33, 2, 3),
-        (True, None, 8, 1),
-        (True, None, None, 2),
+    for there, gpus, cores, jobs in (
+        (1, 0.33, None, 3),
+        (1, 0.25, 4, 4),
+        (1, 1, None, 1),
+        (4, 1, None, 4),
+        (2, 0.33, None, 6),
+        (0, 0.33, None, 2),
+        (0, 0.33, 2, 3),
+        (1, None, 8, 1),
+        (1, None, None, 2),
     ):
-        monkeypatch.setattr(engines, "has_gpu", lambda gpu=gpu: gpu)
+        monkeypatch.setattr(engines, "gpus", lambda there=there: list(map(str, range(there))))
         assert jobs_of(Share(gpus, cores)) == jobs
 
 

@@ -110,6 +110,20 @@ def test_where_no_cluster_answers_a_line_says_what_to_type(address):
         pass
 
 
+@pytest.mark.parametrize("mode", ["", "token"])
+def test_a_cluster_that_refuses_may_have_a_token(mode, monkeypatch):
+    def refuse(*_, **__):
+        raise ConnectionError("failed to connect")
+
+    ray = SimpleNamespace(is_initialized=lambda: False, init=refuse)
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    monkeypatch.setenv("RAY_AUTH_MODE", mode)
+    said = "--address auto: failed to connect; start one with: ray start --head"
+    with pytest.raises(UsageError, match=said) as error, connected("auto"):
+        pass
+    assert ("export RAY_AUTH_MODE=token" in str(error.value)) is not bool(mode)
+
+
 def test_a_task_that_is_cancelled_lets_its_command_save(tmp_path, monkeypatch):
     monkeypatch.setattr(cluster.time, "sleep", interrupt_when(tmp_path / "log.txt", "ready"))
     (tmp_path / "slow.py").write_text(SLOW)

@@ -50,6 +50,17 @@ def test_the_table():
     assert table(RUNS[:1]) == []
 
 
+def test_a_run_whose_folder_is_in_use_has_not_failed(monkeypatch, capsys):
+    busy = "another process is training (process 7 on node1) in runs/h"
+    held = Standing("h", "waiting", 0.5, 50.0, 1.0, 0, busy)
+    assert table([held])[1] == f"h    waiting  50 %     -     1.0    {busy}"
+    with display("plan", 2, to=io.StringIO()) as show:
+        show([Standing("h", "running", 0.5, 50.0, 1.0, 1, saved=True)])
+        show([held])
+        show([held])
+    assert capsys.readouterr().err.splitlines() == ["h: resumed at 50%", f"h: {busy}"]
+
+
 def test_durations():
     assert [duration(s) for s in (0, 89, 90, 5399, 5400)] == [
         "0 s",
@@ -82,10 +93,18 @@ def test_elsewhere_there_are_lines(rich, monkeypatch, capsys):
         show([RUNS[0], RUNS[4]])
         assert capsys.readouterr().err == "", "what was done before is not news"
         show([RUNS[0], Standing("e", "running", None, 0.0, None, 1)])
+        show([RUNS[0], Standing("e", "waiting", None, 0.0, None, 1, "lost")])
+        show([RUNS[0], Standing("e", "running", 0.3, 0.0, None, 2, "lost")])
+        show([RUNS[0], Standing("e", "waiting", 0.3, 0.0, None, 2, "lost", saved=True)])
+        show([RUNS[0], Standing("e", "running", 0.3, 0.0, None, 3, "lost", saved=True)])
         now[0] = 61
         show([RUNS[0], Standing("e", "done", 1.0, 9.0, 7.25, 1)])
     assert capsys.readouterr().err.splitlines() == [
         "e: started",
+        "e: attempt 1 failed: lost; it will be tried again",
+        "e: started",
+        "e: attempt 2 failed: lost; it will be tried again",
+        "e: resumed at 30%",
         "e: done, score 7.2",
         "plan: 2 of 2 done, 0 running, 0 waiting, 0 failed",
     ]

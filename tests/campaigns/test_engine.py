@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -78,19 +79,65 @@ def test_an_error_of_the_user_is_not_tried_again(program):
     assert (failure.attempts, failure.reason) == (1, "unknown setting")
 
 
-def test_a_folder_that_another_process_uses_may_be_free_soon(program, tmp_path):
+@pytest.fixture
+def held(program, tmp_path, monkeypatch):
+    """A folder that this process holds, and a command that cannot run as long as it does."""
+    monkeypatch.setattr(engine, "SECONDS_BETWEEN_KNOCKS", 0.1)
+    make, _ = program
+    folder = RunFolder(tmp_path / "run")
+    folder.open(configure(["cartpole"], {}), [])
+    text = (
+        "import sys\n"
+        "from pathlib import Path\n"
+        "from delayzero.arguments import UsageError\n"
+        "from delayzero.runs.run_folder import RunFolder\n"
+        "from delayzero.settings.keywords import configure\n"
+        "try:\n"
+        f"    RunFolder(Path({str(folder.path)!r})).open(configure(['cartpole'], {{}}), [])\n"
+        "except UsageError as error:\n"
+        "    print('delayzero: error:', error)\n"
+        "    sys.exit(2)\n"
+    )
+    yield folder, replace(make("held", text), lock=folder.lock)
+    folder.close()
+
+
+def test_a_folder_that_another_process_uses_is_no_failure(held, program, monkeypatch):
+    monkeypatch.setattr(engine, "RETRIES", 0)
     make, processes = program
-    taken = RunFolder(tmp_path / "run")
-    config = configure(["cartpole"], {})
-    taken.open(config, [])
-    try:
-        with pytest.raises(UsageError) as error:
-            RunFolder(tmp_path / "run").open(config, [])
-    finally:
-        taken.close()
-    text = f"import sys; print('delayzero: error:', {str(error.value)!r}); sys.exit(2)"
-    (failure,) = run_all([make("busy", text)], processes(1), nothing)
-    assert failure.attempts == 3
+    folder, command = held
+    others = [make(f"other{i}", "print('done')") for i in range(2)]
+    reasons, looks = [], []
+
+    def look(board):
+        if "held" in board.held:
+            reasons.append(board.reasons["held"])
+            assert board.attempts["held"] == 0
+            looks.append(len(board.done))
+            if len(looks) > 20 and len(board.done) == 2:
+                folder.close()
+
+    assert run_all([command, *others], processes(1), look) == []
+    assert max(looks) == 2, "the others were not kept waiting"
+    (reason,) = set(reasons)
+    assert reason.startswith(f"another process is training (process {os.getpid()} on ")
+    lines = command.log.read_text().splitlines()
+    assert len([line for line in lines if "error" in line]) == 1, "not started while it was held"
+
+
+def test_a_lock_that_cannot_be_seen_is_tried_now_and_then(held, program):
+    _, processes = program
+    folder, command = held
+    tries = []
+
+    def look(board):
+        begun = command.log.read_text().count("error") if command.log.exists() else 0
+        tries.append(begun)
+        if begun == 4:
+            folder.close()
+
+    assert run_all([replace(command, lock=None)], processes(1), look) == []
+    assert max(tries) >= 4, "more often than a failed command"
 
 
 @pytest.mark.parametrize(

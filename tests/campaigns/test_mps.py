@@ -68,6 +68,7 @@ def machine(tmp_path, monkeypatch):
 
 
 def test_a_private_daemon_is_started_once_and_stopped_once(machine, monkeypatch, capsys):
+    machine.install("nvidia-smi", SMI + 'echo "GPU 1: NVIDIA H200 (UUID: GPU-1)"\n')
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
     before = signal.getsignal(signal.SIGTERM)
     with shared_gpu(2) as variables:
@@ -215,3 +216,25 @@ def test_the_users_logs_stay_where_they_are(machine, monkeypatch):
     assert given[LOGS] == "/logs/of/the/user"
     assert given[PIPES] == variables[PIPES]
     assert machine.asked()[0] == ["start", variables[PIPES], "/logs/of/the/user"]
+
+
+@pytest.mark.parametrize(
+    ("visible", "found"),
+    [
+        (None, ["0", "1", "2"]),
+        ("", []),
+        ("-1", []),
+        ("NoDevFiles", []),
+        ("2", ["2"]),
+        (" 2, 0", ["2", "0"]),
+        ("1,7,0", ["1"]),
+        ("GPU-1,MIG-2", ["GPU-1", "MIG-2"]),
+    ],
+)
+def test_the_gpus_of_a_machine(visible, found, machine, monkeypatch):
+    lines = [f'echo "GPU {i}: NVIDIA H200 (UUID: GPU-{i})"' for i in range(3)]
+    machine.install("nvidia-smi", "\n".join(["#!/bin/sh", *lines]))
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    assert mps.gpus() == found
+    assert mps.has_gpu() is bool(found)

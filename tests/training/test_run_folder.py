@@ -199,7 +199,8 @@ def test_two_processes_are_refused(tmp_path):
     )
     try:
         assert other.stdout.readline() == "open\n"
-        with pytest.raises(UsageError, match="another process is training in"):
+        said = f"another process is training \\(process {other.pid} on .*\\) in {tmp_path};"
+        with pytest.raises(UsageError, match=said):
             RunFolder(tmp_path).open(PlanningConfig(), ["mine"])
     finally:
         other.communicate(timeout=30)
