@@ -87,7 +87,7 @@ def measure_fresh(
     # Where batches are searched anew, the stored values are not the targets.
     valued = fresh & (learner.reanalysis.mode == "sweep")
     batch = batch_of(learner, replay, slots, envs, state.updates)
-    predicted = predict_along(learner, state.variables, batch, batch.action)
+    predicted = predict_along(learner, learner.playing(state), batch, batch.action)
     reward, hit = rewarded_steps(learner, batch, predicted.prefix)
     return Fresh(
         value=_fit(predicted.value, batch.value[:, 0], valued),

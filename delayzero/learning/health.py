@@ -59,7 +59,7 @@ def measure_health(learner: Learner, state: LearnerState, replay: Replay, key: A
         constant values, recall without rewards or ends, and explained values where reanalysis
         searches each batch anew, because the stored values are then not the targets.
     """
-    variables, updates = state.variables, state.updates
+    variables, updates = learner.playing(state), state.updates
     count = learner.config.batch_size
     rows_key, rewarded_key, other_key = jax.random.split(key, 3)
     usable = can_be_sampled(replay, learner.window)
@@ -235,7 +235,7 @@ def _end_recall(
     ending = usable & _ahead(learner, replay, replay.transitions.terminated)
     rows = draw_uniformly(key, ending, learner.config.batch_size)
     batch = batch_of(learner, replay, *rows, state.updates)
-    predicted = predict_along(learner, state.variables, batch, batch.action)
+    predicted = predict_along(learner, learner.playing(state), batch, batch.action)
     assert batch.ended is not None
     assert predicted.ended is not None
     ended = batch.ended & batch.alive[:, :-1]

@@ -29,7 +29,8 @@ class LearnerState(NamedTuple):
     variables: Any
     """Parameters, and statistics where a network has some."""
     target: Any
-    """An older copy of the variables, for targets; empty where the newest are used."""
+    """An older copy of the variables, for targets, or their running average; empty where the newest
+    are used."""
     optimiser: Any
     updates: Array
     """The number of updates made, ``[]``."""
@@ -80,6 +81,9 @@ class AnyLearner(Protocol):
         self, state: LearnerState, replay: Replay, key: Array, count: Array
     ) -> tuple[LearnerState, Replay, Metrics]:
         """Make ``count`` updates, see :func:`repeat_updates`."""
+
+    def playing(self, state: LearnerState) -> Any:
+        """Return the variables to play with and to be evaluated with."""
 
     def batch(self, state: LearnerState, replay: Replay, key: Array) -> tuple[Sample, Any]:
         """Return the sample and the batch of the next update, a named tuple of arrays."""

@@ -30,6 +30,10 @@ class NoLearner:
         """Return everything unchanged."""
         return state, replay, {}
 
+    def playing(self, state: LearnerState) -> Any:
+        """Return the variables: there are none."""
+        return state.variables
+
     def batch(self, state: LearnerState, replay: Replay, key: Array) -> tuple[Sample, Any]:
         """Raise NotImplementedError: there are no batches."""
         raise NotImplementedError("an agent that does not learn has no batches")

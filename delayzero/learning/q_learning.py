@@ -143,6 +143,10 @@ class QLearner:
         """See :func:`~delayzero.learning.learner.repeat_updates`."""
         return repeat_updates(self._one_update, state, replay, key, count)
 
+    def playing(self, state: LearnerState) -> Any:
+        """Return the newest variables."""
+        return state.variables
+
     def batch(self, state: LearnerState, replay: Replay, key: Array) -> tuple[Sample, QBatch]:
         """Return the sample and the batch of the next update."""
         sample = sample_batch(

@@ -92,13 +92,14 @@ class Learner:
         return self.settled(state, replay, key), replay, metrics
 
     def settled(self, state: LearnerState, replay: Replay, key: Array) -> LearnerState:
-        """Return the state with running statistics of batch normalisation for its newest weights.
+        """Return the state with running statistics of the weights that play.
 
         The running statistics are averages over the last updates, of weights that have changed
         since. Everything but training reads them.
         """
         if not self.config.settle or "batch_stats" not in state.variables:
             return state
+        place = "target" if self.config.average else "variables"
         key = _stream(key, state, SETTLING)
 
         def forward(k: Array, variables: Any) -> Any:
@@ -111,8 +112,8 @@ class Learner:
             return in_training.variables
 
         with jax.named_scope("settling"):
-            variables = jax.lax.fori_loop(0, self.config.settle, forward, state.variables)
-        return state._replace(variables=variables)
+            variables = jax.lax.fori_loop(0, self.config.settle, forward, getattr(state, place))
+        return state._replace(**{place: variables})
 
     def batch(self, state: LearnerState, replay: Replay, key: Array) -> tuple[Sample, Batch]:
         """Return the sample and the batch of the next update, before augmentation."""
@@ -153,6 +154,10 @@ class Learner:
             predicts_ends=self.planner.model.predicts_ends,
         )
         return sample, batch
+
+    def playing(self, state: LearnerState) -> Any:
+        """Return the variables to play with: the newest, or their running average."""
+        return state.target if self.config.average else state.variables
 
     def target_variables(self, state: LearnerState) -> Any:
         """Return the variables that reanalysis searches with."""
@@ -270,16 +275,34 @@ class Learner:
     def _new_target(self, state: LearnerState, variables: Any) -> Any:
         if not self._keeps_target:
             return ()
+        if self.config.average:
+            return averaged(state.target, variables, state.updates, self.config.average)
         due = (state.updates + 1) % self.config.target_period == 0
         return jax.tree.map(lambda new, old: jnp.where(due, new, old), variables, state.target)
 
     @property
     def _keeps_target(self) -> bool:
-        return self.config.target_period > 1
+        return self.config.target_period > 1 or self.config.average > 0
 
     @property
     def _optimiser(self) -> optax.GradientTransformation:
         return make_optimiser(self.config, self.total_updates)
+
+
+def averaged(average: Any, variables: Any, updates: Array, decay: float) -> Any:
+    """Return the running average of variables after one more update.
+
+    Early on it forgets faster, so that it follows the weights from the first update on: its decay
+    is at most (1 + n) / (10 + n) after n updates.
+
+    Args:
+        average: The average so far.
+        variables: The variables after the update.
+        updates: The number of updates before it, ``[]``.
+        decay: The decay in the long run.
+    """
+    keep = jnp.minimum(decay, (1 + updates) / (10 + updates)).astype(jnp.float32)
+    return jax.tree.map(lambda old, new: keep * old + (1 - keep) * new, average, variables)
 
 
 def _stream(key: Array, state: LearnerState, stream: int) -> Array:

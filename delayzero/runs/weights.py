@@ -39,7 +39,7 @@ def load_weights(run: Path, *, trust: bool = False, with_env: bool = True) -> tu
     config = folder.config(trust=trust, with_env=with_env)
     system = build_system(config, _spaces(folder, config))
     example = jax.eval_shape(system.first_state, jax.random.key(0))
-    return system, _newest(folder, example).variables
+    return system, system.learner.playing(_newest(folder, example))
 
 
 def _spaces(folder: RunFolder, config: TrainConfig) -> Spaces:

@@ -9,6 +9,8 @@ from delayzero.bounds import COUNT, NOT_NEGATIVE, POSITIVE, SHARE, Bounds, check
 
 LEAD_SHARE = 0.25
 """The default of --learner.lead-share under long delays."""
+LARGEST_AVERAGE = 0.999999
+"""The largest --learner.average: a million updates."""
 MOST_LEADS = 0.75
 """The largest --learner.lead-share: the encoder learns from the other positions alone."""
 
@@ -75,6 +77,9 @@ class LearnerConfig:
     """Norm to which larger gradients are clipped."""
     target_period: int = 1
     """Updates between copies of the weights that reanalysis uses; 1: always the newest."""
+    average: float = 0.0
+    """Decay, per update, of a running average of the weights, such as 0.999.
+    The average plays, is evaluated, and searches stored positions again; 0: the newest weights."""
 
     def __post_init__(self) -> None:
         """Validate the fields."""
@@ -94,8 +99,14 @@ class LearnerConfig:
                 ),
                 SHARE: ("drop_at",),
                 Bounds(0, MOST_LEADS): ("lead_share",),
+                Bounds(0, LARGEST_AVERAGE): ("average",),
             },
         )
+        if self.average and self.target_period > 1:
+            raise ValueError(
+                "--learner.average and --learner.target-period both choose the weights of "
+                "reanalysis; type one of them"
+            )
 
     @property
     def window(self) -> int:

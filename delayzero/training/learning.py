@@ -76,9 +76,10 @@ class Learning:
         Arrays that several devices hold bind every program that reads them to those devices. So
         they take a way through the host, which binds to none.
         """
+        variables = self._system.learner.playing(self.state)
         if self.replay.mesh is None:
-            return self.state.variables
-        return jax.tree.map(lambda x: jnp.asarray(np.array(x)), self.state.variables)
+            return variables
+        return jax.tree.map(lambda x: jnp.asarray(np.array(x)), variables)
 
     def learn(self, due: int) -> None:
         """Make the sweeps and updates that are due.

@@ -281,7 +281,7 @@ def first_state(learner, example):
     optimiser = make_optimiser(learner.config, learner.total_updates)
     return LearnerState(
         variables=variables,
-        target=variables if learner.config.target_period > 1 else (),
+        target=variables if learner.config.target_period > 1 or learner.config.average else (),
         optimiser=optimiser.init(variables["params"]),
         updates=jnp.int32(0),
         failed=jnp.int32(NEVER),

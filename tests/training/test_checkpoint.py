@@ -24,7 +24,7 @@ from delayzero.training import loop
 from delayzero.training.checkpointing import SCHEMA
 
 from ..made import spaces_of
-from .small import NotCompiled, equal_trees, newest, small
+from .small import NotCompiled, equal_trees, newest, small, stored, trainer
 
 
 @pytest.fixture(scope="module")
@@ -210,3 +210,17 @@ def test_a_whole_atari_run_fits_in_small_files(tmp_path):
     np.testing.assert_array_equal(back["learner"]["weights"], weights)
     np.testing.assert_array_equal(back["replay"].targets.policy, replay.targets.policy)
     checkpoints.close()
+
+
+def test_a_finished_run_plays_with_its_average(tmp_path):
+    folder = tmp_path / "run"
+    config = small(folder, learner={"average": 0.9, "target_period": 1})
+    run = trainer(config)
+    run.run()
+    played = run.learning.variables()
+    run.close()
+    state = stored(folder, "learner")
+    _, loaded = load_weights(folder)
+    assert equal_trees(loaded, state["target"])
+    assert equal_trees(played, state["target"])
+    assert not equal_trees(loaded, state["variables"])
