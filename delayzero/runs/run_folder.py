@@ -15,16 +15,20 @@ from typing import Any, TextIO, get_args
 
 from delayzero.arguments import UsageError
 from delayzero.files import append_line, make_folder, read_json, read_lines, write_json
+from delayzero.forms import number, whole, with_keys
 from delayzero.learning.devices import learner_devices
 from delayzero.model.build import data_type
 from delayzero.progress import say
 from delayzero.runs.checkpoint import Checkpoints
 from delayzero.runs.machine import differences, versions
 from delayzero.runs.paths import BUSY, RunPaths
+from delayzero.runs.result import contradiction
 from delayzero.settings import SearchingConfig, TrainConfig
 from delayzero.settings.model import DataType
 from delayzero.settings.stored import FREE_FIELDS, flat, from_json, untrusted_code
 
+FINISHED = with_keys({"interactions": whole, "score": number})
+"""The form of the result of every run."""
 STARTS_REMEDY = "restore a copy, or delete it, and type the same command"
 
 
@@ -39,13 +43,18 @@ class RunFolder(RunPaths):
         """Return whether this run has finished. Changes nothing in the folder.
 
         Raises:
-            UsageError: The folder holds the result of a run with different settings, or the
-                result is damaged.
+            UsageError: The folder holds a run with different settings, or the result is damaged
+                or of another run.
         """
         if not self.result.exists():
             return False
-        read_json(self.result, "delete it, and type the same command to evaluate the run again")
+        remedy = "delete it, and type the same command to evaluate the run again"
+        result = read_json(self.result, remedy)
         self._check_same(config)
+        if wrong := FINISHED(result, ""):
+            raise UsageError(f"{self.result} is damaged: {wrong}; {remedy}")
+        if wrong := contradiction(result, asdict(config)):
+            raise UsageError(f"{self.result} is the result of another run: {wrong}; {remedy}")
         return True
 
     def as_begun(self, config: TrainConfig) -> TrainConfig:
