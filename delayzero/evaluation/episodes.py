@@ -65,9 +65,11 @@ class Evaluator:
 
         Raises:
             UsageError: The agent cannot act under this law.
+            gymnasium.error.Error: There would be too many environments side by side.
         """
-        self._system, self._quota = system, _split(episodes, min(envs or episodes, episodes))
-        base = make_env(system.config, len(self._quota), training=False, max_steps=max_steps)
+        count = min(envs or episodes, episodes)
+        base = make_env(system.config, count, training=False, max_steps=max_steps)
+        self._system, self._quota = system, _split(episodes, count)
         delays = system.config.delays
         if delay is not None:
             delays = replace(delays or DelaySettings(), law=delay)
