@@ -19,6 +19,7 @@ import orbax.checkpoint as ocp
 
 from delayzero.arguments import UsageError
 from delayzero.files import DISK_FULL
+from delayzero.progress import say
 from delayzero.runs.checksums import Checksums
 
 KEPT = 2
@@ -134,6 +135,11 @@ class Checkpoints:
         # Orbax would commit arrays to a device. To JAX that is another kind of array, for which
         # everything is compiled again. So they are read as numpy arrays and placed like new ones.
         parts = self._read(items)
+        if not self._sums.kept:
+            say(
+                f"warning: {self._folder} has no checksums: whether the checkpoint {self.latest()} "
+                "is damaged cannot be verified"
+            )
         return {name: jax.tree.map(_placed, examples[name], parts[name]) for name in examples}
 
     def _read(self, items: dict[str, Any]) -> dict[str, Any]:

@@ -137,6 +137,15 @@ def test_a_checkpoint_that_was_never_sealed_is_not_used(interrupted, monkeypatch
     assert train(interrupted, COMMAND).finished
 
 
+def test_a_checkpoint_that_cannot_be_verified_is_told(interrupted, capsys):
+    path = config_path(interrupted)
+    load_weights(path)
+    assert "no checksums" not in capsys.readouterr().err
+    (path / "checkpoints" / "checksums.json").unlink()
+    load_weights(path)
+    assert "checkpoints has no checksums: whether the checkpoint" in capsys.readouterr().err
+
+
 def test_a_run_all_of_whose_checkpoints_are_missing_does_not_begin_again(interrupted):
     """Unless one deletes their folder."""
     for path in checkpoints_of(interrupted):
@@ -184,6 +193,21 @@ def test_lost_metrics_are_told_and_evaluations_restored(interrupted, damage, cap
     path.unlink() if damage == "deleted" else path.write_text(path.read_text()[:50])
     assert train(interrupted, COMMAND).finished
     assert "metrics.jsonl is missing or was cut off" in capsys.readouterr().err
+    after = [line for line in metrics_of(path.parent) if "evaluation/score" in line]
+    assert after[: len(before)] == before
+
+
+@pytest.mark.slow
+def test_metrics_that_have_changed_are_told_and_kept(interrupted, capsys):
+    """One digit of a score is enough."""
+    path = config_path(interrupted) / "metrics.jsonl"
+    before = [line for line in metrics_of(path.parent) if "evaluation/score" in line]
+    changed = path.read_bytes().replace(b'"evaluation/score": ', b'"evaluation/score": 9', 1)
+    path.write_bytes(changed)
+    assert train(interrupted, COMMAND).finished
+    told = capsys.readouterr().err
+    assert "metrics.jsonl has changed since the checkpoint and is kept as metrics.jsonl.d" in told
+    assert path.with_name("metrics.jsonl.damaged").read_bytes() == changed
     after = [line for line in metrics_of(path.parent) if "evaluation/score" in line]
     assert after[: len(before)] == before
 
