@@ -71,7 +71,8 @@ def kill(words, folder, tmp_path, rng):
     after, into = rng.uniform(0, 10 if kind == "starting" else 2), rng.uniform(0, 0.3)
     works, sums = kind == "starting", folder / "checkpoints" / "checksums.json"
     while process.poll() is None:
-        works = works or being_written(folder, since) or touched(sums, since)
+        works = works or touched(sums, since)
+        works = works or (not sums.exists() and being_written(folder, since))  # the very first
         after -= POLL if works else 0
         if after < 0 and (kind != "writing" or being_written(folder, since)):
             break
