@@ -114,6 +114,23 @@ def test_a_damaged_checkpoint_is_refused_and_the_one_before_it_resumes(part, int
         assert train(interrupted, COMMAND).finished
 
 
+@pytest.mark.parametrize("which", ["older", "newest"])
+@pytest.mark.parametrize("metadata", ['{"item_handlers": "x"}', "[]", "{", None])
+def test_damaged_notes_of_orbax_are_one_line(which, metadata, interrupted, capfd):
+    older, latest = checkpoints_of(interrupted)
+    damaged, intact = (older, latest) if which == "older" else (latest, older)
+    path = damaged / "_CHECKPOINT_METADATA"
+    path.write_text(metadata) if metadata is not None else path.unlink()
+    code = main(["evaluate", str(config_path(interrupted)), "--episodes", "1", "--max-steps", "2"])
+    told = capfd.readouterr().err
+    if code == 0:
+        assert which == "older", "it is not read"
+        assert len(told.splitlines()) <= 3
+    else:
+        assert f"delete {damaged.absolute()} to resume from {intact.absolute()}" in told
+        assert len(told.splitlines()) == 1
+
+
 def test_weights_of_a_damaged_checkpoint_are_not_loaded(interrupted):
     latest = checkpoints_of(interrupted)[-1]
     path = max((latest / "learner").rglob("*"), key=lambda p: p.is_file() and p.stat().st_size)
