@@ -78,6 +78,29 @@ class RunFolder(RunPaths):
             raise UsageError(f"{self.starts} is damaged; {STARTS_REMEDY}")
         return replace(config, model=replace(config.model, dtype=dtype))
 
+    def check_free(self) -> None:
+        """Check that no process trains here, before anything is read that it may be writing.
+
+        Raises:
+            UsageError: One does.
+        """
+        if self.lock.exists():
+            with self.lock.open() as lock:
+                self._take(lock)
+
+    def _take(self, lock: TextIO) -> None:
+        """Lock an open file until it is closed.
+
+        Raises:
+            UsageError: Another process holds the lock.
+        """
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise UsageError(
+                f"{BUSY} in {self.path}; wait for it to end, or type another --folder"
+            ) from None
+
     def open(self, config: TrainConfig, command: Sequence[str]) -> None:
         """Create the folder, or check that it holds this run; lock it and record the start.
 
@@ -99,12 +122,7 @@ class RunFolder(RunPaths):
         except ValueError as error:  # a NUL in the name
             raise UsageError(f"--folder {str(self.path)!r}: {error}") from None
         self._lock = self.lock.open("a")
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise UsageError(
-                f"{BUSY} in {self.path}; wait for it to end, or type another --folder"
-            ) from None
+        self._take(self._lock)
         if self.has_begun():
             self._check_same(config)
         now = {**versions(config.env), "devices": devices}
