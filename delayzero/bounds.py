@@ -9,6 +9,8 @@ from typing import Any
 
 LARGEST = 2**31 - 1
 """Counters on a device have 32 bits; no number in a run needs to be larger."""
+MOST_ENVS = 4096
+"""Environments side by side; ``benchmarks/load.py`` measures this many."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,7 @@ class Bounds:
 
 
 COUNT = Bounds(1)
+PARALLEL = Bounds(1, MOST_ENVS)
 NOT_NEGATIVE = Bounds(0)
 POSITIVE = Bounds(0, above=True)
 SHARE = Bounds(0, 1)

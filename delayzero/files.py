@@ -55,7 +55,8 @@ def check_out(out: Path) -> None:
     """Check the name of a file that ``--out`` asks for, before the work begins.
 
     Raises:
-        UsageError: It is a folder, a device or a pipe, or lies inside a file.
+        UsageError: It is a folder, a device or a pipe, lies inside a file or where you may not
+            write.
     """
     if out.is_dir():
         raise UsageError(f"--out {out} is a folder; type the name of a file")
@@ -63,6 +64,9 @@ def check_out(out: Path) -> None:
         raise UsageError(f"--out {out} is a device or a pipe; type the name of a file")
     if any(folder.is_file() for folder in out.parents):
         raise UsageError(f"--out {out} lies inside a file; type another folder")
+    above = next(folder for folder in out.absolute().parents if folder.exists())
+    if not os.access(above, os.W_OK | os.X_OK):
+        raise UsageError(f"--out {out} cannot be written: you may not write to {above}")
 
 
 def write_whole(path: Path, content: str | bytes) -> None:

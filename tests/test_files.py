@@ -35,6 +35,15 @@ def test_what_a_file_cannot_replace(tmp_path):
     check_out(tmp_path / "new" / "file")
 
 
+def test_places_where_one_may_not_write_are_refused_beforehand(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path)
+    for name in ("file", "new/file"):
+        with pytest.raises(UsageError, match=f"you may not write to {tmp_path}"):
+            check_out(tmp_path / name)
+    (tmp_path / "old").mkdir()
+    check_out(tmp_path / "old" / "file")
+
+
 def test_a_crash_while_writing_leaves_the_old_file(tmp_path, monkeypatch):
     place = tmp_path / "result.json"
     write_json(place, {"score": 1})

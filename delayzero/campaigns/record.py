@@ -27,6 +27,7 @@ from delayzero.forms import (
     with_keys,
 )
 from delayzero.runs.paths import RunPaths
+from delayzero.runs.result import contradiction, settings_beside
 
 FILE = "campaign.json"
 SILENCE_SECONDS = 60.0
@@ -117,7 +118,7 @@ def read_record(root: Path) -> Record:
 def runs_now(record: Record, now: datetime) -> bool:
     """Whether the process that wrote a record is still at work."""
     silent = (now - datetime.fromisoformat(record["updated"])).total_seconds()
-    return not record["ended"] and silent < SILENCE_SECONDS
+    return not record["ended"] and abs(silent) < SILENCE_SECONDS  # clocks may be set back
 
 
 def standings(
@@ -146,6 +147,9 @@ def _standing(paths: RunPaths, run: Mapping[str, Any], alive: bool) -> Standing:
     name, attempts, reason = paths.path.name, run["attempts"], run["reason"]
     if paths.result.exists():
         result = _read(paths.result)
+        if wrong := contradiction(result, settings_beside(paths)):
+            reason = f"{paths.result.name} is the result of another run: {wrong}"
+            return Standing(name, "failed", attempts=attempts, reason=reason)
         seconds, score = _number(result.get("train_seconds")), _number(result.get("score"))
         return Standing(name, "done", 1.0, seconds or 0.0, score, attempts)
     state: State = run["state"]

@@ -11,10 +11,11 @@ from typing import Any
 from delayzero.arguments import UsageError
 from delayzero.bounds import option
 from delayzero.campaigns.engine import Command
-from delayzero.files import last_line, read_json
+from delayzero.files import last_line
 from delayzero.forms import Form, whole, with_keys
 from delayzero.playing.environments import make_training_env
 from delayzero.playing.system import build_system
+from delayzero.runs import result as runs
 from delayzero.runs.paths import RunPaths
 from delayzero.runs.run_folder import RunFolder
 from delayzero.settings import AGENTS, AgentName, TrainConfig, agent_kind
@@ -142,9 +143,9 @@ def read_result(folder: RunPaths, form: Form = MADE) -> dict[str, Any]:
         form: What the summary must have.
 
     Raises:
-        UsageError: It is damaged.
+        UsageError: It is damaged, or of another run.
     """
-    return read_json(folder.result, EVALUATE_AGAIN, form)
+    return runs.read_result(folder, EVALUATE_AGAIN, form)
 
 
 def interactions_made(run: Run) -> int:

@@ -36,7 +36,8 @@ def admitted(space: spaces.Space[Any], action: Any) -> Any:
     """
     if type(space) is spaces.Discrete:  # fast: Discrete.contains is slow
         if isinstance(action, (int, np.integer)):
-            return space.dtype.type(action) if 0 <= action - space.start < space.n else None
+            inside = space.start <= action < space.start + space.n  # a difference may overflow
+            return space.dtype.type(action) if inside else None
         whole = isinstance(action, np.ndarray) and action.shape == () and action.dtype.kind in "iu"
         return admitted(space, action.item()) if whole else None
     if isinstance(space, ARRAY_SPACES):

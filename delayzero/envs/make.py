@@ -17,6 +17,7 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 from gymnasium.wrappers import TimeLimit
 
+from delayzero.bounds import MOST_ENVS
 from delayzero.envs.atari import Atari
 from delayzero.envs.minatar import GAMES, MinAtar
 from delayzero.envs.rendering import RENDER_MODE, RenderedAtari
@@ -75,6 +76,11 @@ def make_vector(
     """
     if num_envs < 1:
         raise gym.error.Error(f"num_envs should be at least 1, not {num_envs}")
+    if num_envs > MOST_ENVS:
+        raise gym.error.Error(
+            f"{num_envs} environments side by side are too many; at most {MOST_ENVS} are "
+            f"supported, with the option --envs {MOST_ENVS} or less"
+        )
     if max_steps is not None and max_steps < 1:
         raise gym.error.Error(f"max_steps should be at least 1, not {max_steps}")
     kind, _, game = env_id.partition(":")

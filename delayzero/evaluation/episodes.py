@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from delayzero.arguments import UsageError
 from delayzero.playing.environments import delayed, make_env
 from delayzero.playing.streams import STREAM_EVALUATION, STREAM_EVALUATION_ENVS, run_key, run_seed
 from delayzero.playing.system import System
@@ -65,9 +66,11 @@ class Evaluator:
 
         Raises:
             UsageError: The agent cannot act under this law.
+            gymnasium.error.Error: There would be too many environments side by side.
         """
-        self._system, self._quota = system, _split(episodes, min(envs or episodes, episodes))
-        base = make_env(system.config, len(self._quota), training=False, max_steps=max_steps)
+        count = min(envs or episodes, episodes)
+        base = make_env(system.config, count, training=False, max_steps=max_steps)
+        self._system, self._quota = system, _split(episodes, count)
         delays = system.config.delays
         if delay is not None:
             delays = replace(delays or DelaySettings(), law=delay)
@@ -83,6 +86,9 @@ class Evaluator:
                 random.
             advance: Called after each step with the number of episodes that ended in it, and a
                 text about progress.
+
+        Raises:
+            UsageError: A reward is not finite.
         """
         player, quota = self._player, self._quota
         player.begin(run_seed(seed, STREAM_EVALUATION_ENVS), run_key(seed, STREAM_EVALUATION))
@@ -90,6 +96,7 @@ class Evaluator:
         steps, digests = 0, [0] * len(quota)
         while any(len(done) < n for done, n in zip(played, quota, strict=True)):
             step, endings = player.step(variables)
+            self._check_rewards(step)
             digests = _continued(digests, step)
             steps, ended = steps + 1, 0
             for env, score, length, truncated in endings:
@@ -103,6 +110,15 @@ class Evaluator:
             if advance is not None:  # all episodes may end late, in the same step
                 advance(ended, f"step {steps} of {len(quota)} parallel games")
         return [episode for done in played for episode in done]
+
+    def _check_rewards(self, step: Step) -> None:
+        wrong = step.reward[~np.isfinite(step.reward)]
+        if wrong.size:
+            name = self._system.config.env
+            raise UsageError(
+                f"a reward of the environment is {wrong[0]:g}, so its episode has no score; fix "
+                f"{name}, or wrap it so that its rewards are finite"
+            )
 
     def close(self) -> None:
         """Close the environments."""

@@ -29,6 +29,7 @@ from delayzero.forms import (
 )
 from delayzero.report.runs import Run, Start, Warned
 from delayzero.runs.paths import RunPaths
+from delayzero.runs.result import contradiction
 from delayzero.settings.stored import code_named, from_json
 
 SCORE = "evaluation/score"
@@ -110,6 +111,9 @@ def read_run(folder: Path, problems: list[str]) -> Run | None:
     files, reader = RunPaths(folder), _Reader(problems)
     config = reader.object(files.settings, anything)
     result = reader.object(files.result, with_keys(RESULT))
+    if wrong := contradiction(result, config):
+        problems.append(f"{files.result} is the result of another run: {wrong}; {REMEDY}")
+        result = {}
     known: dict[str, Any] = {"agent": "dez", "delay": None, "seed": 0, **config, **result}
     if wrong := with_keys(NAMES)(known, ""):
         problems.append(f"{folder} is left out: {wrong}")

@@ -19,6 +19,7 @@ import orbax.checkpoint as ocp
 
 from delayzero.arguments import UsageError
 from delayzero.files import DISK_FULL
+from delayzero.progress import say
 from delayzero.runs.checksums import Checksums
 
 KEPT = 2
@@ -27,6 +28,8 @@ FILE_BYTES = 2**22
 """Approximate size of files, and of the chunks into which large arrays are split."""
 UNFINISHED = "*.orbax-checkpoint-tmp*"
 """Names of checkpoints that orbax has not finished."""
+UNREADABLE = (ValueError, TypeError, LookupError, AttributeError)
+"""What orbax raises when it reads a damaged file."""
 
 logging.getLogger("absl").setLevel(logging.WARNING)  # orbax logs every file
 
@@ -50,6 +53,9 @@ class Checkpoints:
             folder: Where they are.
             read_only: Create and delete nothing, since a run may be writing there. Otherwise the
                 folder is created, and checkpoints that a killed run left unfinished are deleted.
+
+        Raises:
+            BrokenCheckpointError: What orbax notes about a checkpoint is damaged.
         """
         self._folder = folder.absolute()
         self._sums = Checksums(self._folder)
@@ -59,7 +65,15 @@ class Checkpoints:
             cleanup_tmp_directories=not read_only,
             enable_async_checkpointing=False,
         )
-        self._manager = ocp.CheckpointManager(self._folder, options=options)
+        try:
+            self._manager = ocp.CheckpointManager(self._folder, options=options)
+        except UNREADABLE as error:
+            for step in reversed(self._sums.complete() if self._sums.kept else []):
+                self._verify(step, ())
+            raise BrokenCheckpointError(
+                f"the checkpoints in {self._folder} cannot be read ({type(error).__name__}): one "
+                "is damaged; restore a copy, or train in another --folder"
+            ) from error
         if not read_only:
             self._discard_unfinished()
 
@@ -134,6 +148,11 @@ class Checkpoints:
         # Orbax would commit arrays to a device. To JAX that is another kind of array, for which
         # everything is compiled again. So they are read as numpy arrays and placed like new ones.
         parts = self._read(items)
+        if not self._sums.kept:
+            say(
+                f"warning: {self._folder} has no checksums: whether the checkpoint {self.latest()} "
+                "is damaged cannot be verified"
+            )
         return {name: jax.tree.map(_placed, examples[name], parts[name]) for name in examples}
 
     def _read(self, items: dict[str, Any]) -> dict[str, Any]:
@@ -143,7 +162,7 @@ class Checkpoints:
             with _first_error_only():
                 parts = self._manager.restore(step, args=ocp.args.Composite(**items))
             return {name: parts[name] for name in items}
-        except (OSError, ValueError, TypeError, LookupError, AttributeError) as error:
+        except (OSError, *UNREADABLE) as error:
             raise BrokenCheckpointError(
                 f"the checkpoint {self._folder / str(step)} cannot be read "
                 f"({type(error).__name__}): a part of it is missing or damaged, or it was written "
@@ -151,7 +170,7 @@ class Checkpoints:
             ) from error
 
     def _verify(self, step: int | None, parts: Iterable[str]) -> None:
-        """Refuse a checkpoint whose files have changed; offer the one before it.
+        """Refuse a checkpoint whose files have changed; offer another one.
 
         Raises:
             BrokenCheckpointError: A file has changed, or is missing.
@@ -161,8 +180,8 @@ class Checkpoints:
         name = self._sums.damaged(step, parts)
         if name is None:
             return
-        before = [other for other in self._sums.complete() if other < step]
-        intact = [other for other in before if self._sums.damaged(other) is None]
+        others = [other for other in self._sums.complete() if other != step]
+        intact = [other for other in others if self._sums.damaged(other) is None]
         remedy = (
             f"delete {self._folder / str(step)} to resume from {self._folder / str(intact[-1])}, "
             "which is intact"
@@ -236,8 +255,12 @@ def _not_abandoned(record: logging.LogRecord) -> bool:
 
 
 def _not_raised(record: logging.LogRecord) -> bool:
-    """Whether a line of a log is not about an exception that is raised as well."""
-    return ".run() raised an exception" not in record.getMessage()
+    """Whether a line of a log is not about what is found and told here as well.
+
+    Exceptions are raised, and checksums find metadata that are missing or damaged.
+    """
+    told = (".run() raised an exception", "Metadata file")
+    return not any(words in record.getMessage() for words in told)
 
 
 logging.getLogger("absl").addFilter(_not_raised)

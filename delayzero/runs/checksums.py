@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from delayzero.arguments import UsageError
-from delayzero.files import fsync_folder, read_json, write_json
+from delayzero.files import fsync_folder, named, read_json, write_json
 from delayzero.forms import text, values_of
 
 NAME = "checksums.json"
@@ -67,6 +67,9 @@ class Checksums:
         Args:
             step: Which checkpoint.
             parts: The parts to check, and what belongs to none; everything by default.
+
+        Raises:
+            OSError: A file cannot be read, which does not say that it is damaged.
         """
         folder, wanted = self._folder / str(step), None if parts is None else set(parts)
         for name, digest in sorted(self._read()[str(step)].items()):
@@ -74,9 +77,10 @@ class Checksums:
             if wanted is not None and slash and part not in wanted:
                 continue
             try:
-                if _digest(folder / name) != digest:
-                    return name
-            except OSError:
+                with named(folder / name):
+                    if _digest(folder / name) != digest:
+                        return name
+            except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
                 return name
         return None
 

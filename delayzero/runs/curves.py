@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from delayzero.arguments import Parser, UsageError
 from delayzero.delays.pictures import GREY, INK, new_figure
-from delayzero.files import named, read_json, read_lines
+from delayzero.files import named, read_lines
 from delayzero.forms import is_number, number, whole, with_keys
 from delayzero.runs.paths import RunPaths
+from delayzero.runs.result import read_result
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -32,7 +33,7 @@ def read_curve(run: Path) -> Curve:
     """Read the curve of a run from its metrics, and from its result if the run has finished.
 
     Raises:
-        UsageError: The folder has no metrics, or a file in it is damaged.
+        UsageError: The folder has no metrics, or a file in it is damaged or of another run.
     """
     files = RunPaths(run)
     if not files.metrics.exists():
@@ -47,9 +48,7 @@ def read_curve(run: Path) -> Curve:
     evaluations = scores("evaluation/score")
     if files.result.exists():
         remedy = "delete it, and type the run's command to evaluate it again"
-        result = read_json(
-            files.result, remedy, with_keys({"interactions": whole, "score": number})
-        )
+        result = read_result(files, remedy, with_keys({"interactions": whole, "score": number}))
         evaluations.append((result["interactions"], result["score"]))
     return Curve(run.name, scores("selfplay/score"), evaluations)
 

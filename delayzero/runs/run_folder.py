@@ -14,6 +14,7 @@ from typing import Any, TextIO, get_args
 
 from delayzero.arguments import UsageError
 from delayzero.files import append_line, make_folder, read_json, read_lines, write_json
+from delayzero.forms import number, whole, with_keys
 from delayzero.learning.devices import learner_devices
 from delayzero.model.build import data_type
 from delayzero.progress import say
@@ -21,10 +22,13 @@ from delayzero.runs import lock
 from delayzero.runs.checkpoint import Checkpoints
 from delayzero.runs.machine import differences, versions
 from delayzero.runs.paths import BUSY, RunPaths
+from delayzero.runs.result import contradiction
 from delayzero.settings import SearchingConfig, TrainConfig
 from delayzero.settings.model import DataType
 from delayzero.settings.stored import FREE_FIELDS, flat, from_json, untrusted_code
 
+FINISHED = with_keys({"interactions": whole, "score": number})
+"""The form of the result of every run."""
 STARTS_REMEDY = "restore a copy, or delete it, and type the same command"
 
 
@@ -39,13 +43,18 @@ class RunFolder(RunPaths):
         """Return whether this run has finished. Changes nothing in the folder.
 
         Raises:
-            UsageError: The folder holds the result of a run with different settings, or the
-                result is damaged.
+            UsageError: The folder holds a run with different settings, or the result is damaged
+                or of another run.
         """
         if not self.result.exists():
             return False
-        read_json(self.result, "delete it, and type the same command to evaluate the run again")
+        remedy = "delete it, and type the same command to evaluate the run again"
+        result = read_json(self.result, remedy)
         self._check_same(config)
+        if wrong := FINISHED(result, ""):
+            raise UsageError(f"{self.result} is damaged: {wrong}; {remedy}")
+        if wrong := contradiction(result, asdict(config)):
+            raise UsageError(f"{self.result} is the result of another run: {wrong}; {remedy}")
         return True
 
     def as_begun(self, config: TrainConfig) -> TrainConfig:
@@ -68,6 +77,22 @@ class RunFolder(RunPaths):
         if dtype not in get_args(DataType):
             raise UsageError(f"{self.starts} is damaged; {STARTS_REMEDY}")
         return replace(config, model=replace(config.model, dtype=dtype))
+
+    def check_free(self) -> None:
+        """Check that no process trains here, before anything is read that it may be writing.
+
+        Raises:
+            UsageError: One does.
+        """
+        if self.lock.exists() and not lock.is_free(self.lock):
+            raise self._busy()
+
+    def _busy(self) -> UsageError:
+        """The error of a folder in which another process trains."""
+        return UsageError(
+            f"{BUSY} ({lock.holder(self.lock)}) in {self.path}; wait for it to end, or type "
+            "another --folder"
+        )
 
     def open(self, config: TrainConfig, command: Sequence[str]) -> None:
         """Create the folder, or check that it holds this run; lock it and record the start.
@@ -92,10 +117,7 @@ class RunFolder(RunPaths):
         self.close()  # of an attempt that was refused
         self._lock = lock.take(self.lock)
         if self._lock is None:
-            raise UsageError(
-                f"{BUSY} ({lock.holder(self.lock)}) in {self.path}; wait for it to end, or type "
-                "another --folder"
-            )
+            raise self._busy()
         if self.has_begun():
             self._check_same(config)
         now = {**versions(config.env), "devices": devices}

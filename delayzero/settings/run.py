@@ -16,6 +16,7 @@ from delayzero.bounds import (
     COUNT,
     LARGEST,
     NOT_NEGATIVE,
+    PARALLEL,
     POSITIVE,
     SHARE,
     Bounds,
@@ -100,10 +101,10 @@ class TrainConfig:
             raise ValueError(f"{type(self).__name__} is for the agents {', '.join(self.agents)}")
         bounds = {
             COUNT: (
-                *("envs", "rows", "stack", "interactions", "log_every"),
-                *("evaluate_episodes", "final_episodes"),
+                *("rows", "stack", "interactions", "log_every"),
                 *("max_steps", "evaluate_max_steps", "final_max_steps"),
             ),
+            PARALLEL: ("envs", "evaluate_episodes", "final_episodes"),  # one environment for each
             NOT_NEGATIVE: ("seed", "evaluate_every"),
             Bounds(0, math.inf, above=True): ("checkpoint_minutes",),
             POSITIVE: ("memory_gigabytes", "actor_cores"),

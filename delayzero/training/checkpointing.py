@@ -73,6 +73,7 @@ class RunCheckpoints:
         playing, environments = self._collector.state()
         learning, reporter = self._learning, self._reporter
         rebuilt = self._collector.rebuilds(int(learning.replay.length))
+        position = reporter.log.position()
         parts = {
             "learner": learning.state,
             "replay": arrays_of(learning.replay, frames=not rebuilt),
@@ -89,7 +90,8 @@ class RunCheckpoints:
             "seconds": reporter.watch.elapsed(),
             "compile_seconds": reporter.watch.compile_seconds,
             "times": reporter.spent(),
-            "metrics_bytes": reporter.log.position(),
+            "metrics_bytes": position,
+            "metrics_digest": reporter.log.digest(position),
             "evaluations": reporter.log.evaluations,
             "alarms": reporter.alarms.counts,
         }
@@ -118,10 +120,12 @@ class RunCheckpoints:
         learning.restore(parts["learner"], replay, numbers)
         reporter = self._reporter
         reporter.recent = [Ending(*episode) for episode in numbers["recent"]]
-        if not reporter.log.restore(numbers["metrics_bytes"], numbers["evaluations"]):
+        if wrong := reporter.log.restore(
+            numbers["metrics_bytes"], numbers["evaluations"], numbers.get("metrics_digest")
+        ):
             say(
-                f"warning: {self._folder.metrics} is missing or was cut off; of its lines so far, "
-                f"the {len(numbers['evaluations'])} of evaluations are restored, the others lost"
+                f"warning: {self._folder.metrics} {wrong}; of its lines so far, the "
+                f"{len(numbers['evaluations'])} of evaluations are restored, the others lost"
             )
         reporter.alarms.counts = dict(numbers["alarms"])
         times = numbers["times"]

@@ -71,6 +71,7 @@ def train(
     local = config.engine == "local"
     env = Environments.of(config, None if local else 1)  # first: a wrong id leaves no folder
     try:
+        folder.check_free()
         system = build_system(folder.as_begun(config), Spaces.of(env.delayed.env))
         if folder.finished(config):
             say(f"{folder.path} is finished; its result is in {folder.result}")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import itertools
 import json
 import os
+import shutil
 import socket
 import time
 from collections.abc import Callable, Mapping
@@ -97,26 +99,39 @@ class MetricsLog:
         """Delete the lines after a position: a resumed run writes them again."""
         os.truncate(self._path, min(position, self._path.stat().st_size))
 
-    def restore(self, position: int, evaluations: list[dict[str, Any]]) -> bool:
+    def digest(self, position: int) -> str:
+        """Return a checksum of the lines before a position."""
+        with self._path.open("rb") as file:
+            return hashlib.blake2b(file.read(position), digest_size=16).hexdigest()
+
+    def restore(
+        self, position: int, evaluations: list[dict[str, Any]], digest: str | None = None
+    ) -> str:
         """Continue from a position.
 
         Args:
             position: Of a checkpoint.
             evaluations: The lines of evaluations that it knows.
+            digest: The checksum of the lines before the position; None: unknown.
 
         Returns:
-            False if lines before the position are lost; then those of evaluations are written
-            anew.
+            What happened to the lines before the position; empty if they are as they were. If not,
+            those of evaluations are written anew, and a file that has changed is copied first.
         """
         self.evaluations = list(evaluations)
+        wrong = "is missing or was cut off"
         if self._path.stat().st_size >= position:
-            self.rewind(position)
-            return True
+            if digest is None or self.digest(position) == digest:
+                self.rewind(position)
+                return ""
+            copy = self._path.with_name(f"{self._path.name}.damaged")
+            shutil.copyfile(self._path, copy)
+            wrong = f"has changed since the checkpoint and is kept as {copy.name}"
         self.rewind(0)
         with named(self._path):
             self._lines.writelines(json.dumps(line) + "\n" for line in evaluations)
             self._lines.flush()
-        return False
+        return wrong
 
     def close(self) -> None:
         """Close both files; what a full disk did not take has been reported, and is dropped."""

@@ -330,7 +330,7 @@ def test_bad_arguments():
     with pytest.raises(gym.error.ResetNeeded):
         env.step(0)
     env.reset(seed=0)
-    for action in (2, -1, 0.5, "left"):
+    for action in (2, -1, 0.5, "left", 2**63, 2**70, -(2**70), np.uint64(2**64 - 1)):
         with pytest.raises(gym.error.InvalidAction, match="is not in Discrete"):
             env.step(action)
 

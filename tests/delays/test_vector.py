@@ -360,6 +360,8 @@ def test_bad_input():
         vector.step(np.zeros(2, int))
     with pytest.raises(gym.error.InvalidAction):
         vector.step(np.array([0.5, 0.0, 1.0]))
+    with pytest.raises(gym.error.InvalidAction, match="of environment 1 is not in"):
+        vector.step([0, 2**70, 1])
     with pytest.raises(DelayError, match=r"initial actions of shape \(4,\)"):
         DelayedExecutionVector(cartpoles(), "constant:2", initial_actions=[0, 0, 0, 0])
     with pytest.raises(DelayError, match=r"initial action .*5.* is not in"):

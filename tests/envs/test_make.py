@@ -207,6 +207,12 @@ def test_numbers_are_checked(numbers):
         make_vector("CartPole-v1", training=True, **numbers)
 
 
+@pytest.mark.parametrize("env_id", ["CartPole-v1", "minatar:breakout", "atari:Pong"])
+def test_too_many_environments(env_id):
+    with pytest.raises(gym.error.Error, match="4097 environments side by side are too many; at"):
+        make_vector(env_id, 4097, training=True)
+
+
 @pytest.mark.parametrize(
     ("env_id", "module", "line"),
     [

@@ -45,6 +45,12 @@ def test_a_seed_that_no_run_can_have(run, capsys):
     assert "should be between 0 and 2147483647" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("more", [[], ["--envs", "9" * 9]])
+def test_more_environments_than_fit(more, run, capsys):
+    assert main(["evaluate", str(run), "--episodes", "9" * 9, *more]) == 2
+    assert "--envs 4096 or less" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("place", ["nowhere", "empty", "begun"])
 def test_without_weights(place, tmp_path, capsys):
     (tmp_path / "empty").mkdir()

@@ -1,3 +1,4 @@
+import errno
 import os
 
 import pytest
@@ -50,6 +51,19 @@ def test_files_that_were_cut_or_lost_are_found(sums, tmp_path, length):
     assert sums.damaged(3, ["replay"]) == "_METADATA", "it belongs to all parts"
     (tmp_path / "3" / "_METADATA").unlink()
     assert sums.damaged(3) == "_METADATA"
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EIO, errno.ESTALE])
+def test_files_that_cannot_be_read_are_not_called_damaged(sums, tmp_path, monkeypatch, number):
+    """Whoever takes a checkpoint for damaged may delete it."""
+
+    def fail(path, **_):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("delayzero.runs.checksums._digest", fail)
+    with pytest.raises(OSError, match="3/_METADATA") as caught:
+        sums.damaged(3)
+    assert caught.value.errno == number
 
 
 def test_checkpoints_that_were_deleted_are_forgotten(sums, tmp_path):

@@ -182,7 +182,7 @@ def stored(folder, part):
 
 def progress_of(folder):
     values = json.loads((newest(folder) / "progress" / "metadata").read_text())
-    times = ("seconds", "compile_seconds", "times", "metrics_bytes")
+    times = ("seconds", "compile_seconds", "times", "metrics_bytes", "metrics_digest")
     values["config"] = {k: v for k, v in values["config"].items() if k not in FREE_FIELDS}
     values["evaluations"] = [
         {k: v for k, v in line.items() if not k.startswith("seconds")}

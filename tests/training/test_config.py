@@ -238,3 +238,11 @@ def test_former_defaults(env, model, code):
     kept = {"env": env, "model": {"action_code": "plane"}, "replay": {"weights": "truncated"}}
     assert with_former_defaults(kept)["model"]["action_code"] == "plane"
     assert with_former_defaults(kept)["replay"]["weights"] == "truncated"
+
+
+@pytest.mark.parametrize("name", ["envs", "evaluate_episodes", "final_episodes"])
+def test_environments_side_by_side_are_bounded(name):
+    config = compose(["cartpole"], "random")
+    assert getattr(replace(config, **{name: 4096}), name) == 4096
+    with pytest.raises(ValueError, match=r"is 4097; it should be at least 1 and at most 4096"):
+        replace(config, **{name: 4097})

@@ -114,6 +114,23 @@ def test_a_damaged_checkpoint_is_refused_and_the_one_before_it_resumes(part, int
         assert train(interrupted, COMMAND).finished
 
 
+@pytest.mark.parametrize("which", ["older", "newest"])
+@pytest.mark.parametrize("metadata", ['{"item_handlers": "x"}', "[]", "{", None])
+def test_damaged_notes_of_orbax_are_one_line(which, metadata, interrupted, capfd):
+    older, latest = checkpoints_of(interrupted)
+    damaged, intact = (older, latest) if which == "older" else (latest, older)
+    path = damaged / "_CHECKPOINT_METADATA"
+    path.write_text(metadata) if metadata is not None else path.unlink()
+    code = main(["evaluate", str(config_path(interrupted)), "--episodes", "1", "--max-steps", "2"])
+    told = capfd.readouterr().err
+    if code == 0:
+        assert which == "older", "it is not read"
+        assert len(told.splitlines()) <= 3
+    else:
+        assert f"delete {damaged.absolute()} to resume from {intact.absolute()}" in told
+        assert len(told.splitlines()) == 1
+
+
 def test_weights_of_a_damaged_checkpoint_are_not_loaded(interrupted):
     latest = checkpoints_of(interrupted)[-1]
     path = max((latest / "learner").rglob("*"), key=lambda p: p.is_file() and p.stat().st_size)
@@ -135,6 +152,15 @@ def test_a_checkpoint_that_was_never_sealed_is_not_used(interrupted, monkeypatch
         assert opened.latest() == int(older.name)
     assert not latest.exists()
     assert train(interrupted, COMMAND).finished
+
+
+def test_a_checkpoint_that_cannot_be_verified_is_told(interrupted, capsys):
+    path = config_path(interrupted)
+    load_weights(path)
+    assert "no checksums" not in capsys.readouterr().err
+    (path / "checkpoints" / "checksums.json").unlink()
+    load_weights(path)
+    assert "checkpoints has no checksums: whether the checkpoint" in capsys.readouterr().err
 
 
 def test_a_run_all_of_whose_checkpoints_are_missing_does_not_begin_again(interrupted):
@@ -184,6 +210,21 @@ def test_lost_metrics_are_told_and_evaluations_restored(interrupted, damage, cap
     path.unlink() if damage == "deleted" else path.write_text(path.read_text()[:50])
     assert train(interrupted, COMMAND).finished
     assert "metrics.jsonl is missing or was cut off" in capsys.readouterr().err
+    after = [line for line in metrics_of(path.parent) if "evaluation/score" in line]
+    assert after[: len(before)] == before
+
+
+@pytest.mark.slow
+def test_metrics_that_have_changed_are_told_and_kept(interrupted, capsys):
+    """One digit of a score is enough."""
+    path = config_path(interrupted) / "metrics.jsonl"
+    before = [line for line in metrics_of(path.parent) if "evaluation/score" in line]
+    changed = path.read_bytes().replace(b'"evaluation/score": ', b'"evaluation/score": 9', 1)
+    path.write_bytes(changed)
+    assert train(interrupted, COMMAND).finished
+    told = capsys.readouterr().err
+    assert "metrics.jsonl has changed since the checkpoint and is kept as metrics.jsonl.d" in told
+    assert path.with_name("metrics.jsonl.damaged").read_bytes() == changed
     after = [line for line in metrics_of(path.parent) if "evaluation/score" in line]
     assert after[: len(before)] == before
 

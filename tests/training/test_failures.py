@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from dataclasses import replace
 
 import gymnasium as gym
@@ -9,6 +10,7 @@ import jax
 import numpy as np
 import pytest
 
+from delayzero.arguments import UsageError
 from delayzero.evaluation import episodes
 from delayzero.playing.environments import Environments
 from delayzero.training import evaluating, loop, reporting
@@ -312,3 +314,15 @@ def test_evaluations_on_the_way(tmp_path, monkeypatch):
     assert [line["evaluation/score"] for line in lines] == [5.0, 5.0]
     text = (tmp_path / "run" / "result.json").read_text()
     json.loads(text, parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_a_score_that_is_not_finite_is_no_result(bad, counting, tmp_path):
+    """An agent that learns nothing meets the reward in its evaluation."""
+    env = counting(bad_step=3, bad_reward=bad)
+    config = small(tmp_path / "run", agent="random", env=env, final_episodes=2, max_steps=None)
+    expected = f"a reward of the environment is {bad:g}, so its episode has no score; fix {env}, or"
+    with pytest.raises(UsageError, match=re.escape(expected)):
+        train(replace(config, final_max_steps=None), COMMAND)
+    assert not (tmp_path / "run" / "result.json").exists()
+    assert newest(tmp_path / "run").exists()

@@ -59,6 +59,27 @@ def test_positions_of_a_log_that_is_opened_again(log, tmp_path):
     assert [line["interactions"] for line in lines_of(tmp_path / "metrics.jsonl")] == [0, 1, 2, 9]
 
 
+def test_lines_that_have_changed_are_copied_and_those_of_evaluations_written_anew(log, tmp_path):
+    path, copy = tmp_path / "metrics.jsonl", tmp_path / "metrics.jsonl.damaged"
+    log.write(1, {"a": 1})
+    log.write(2, {"evaluation/score": 5.0})
+    position, evaluations = log.position(), list(log.evaluations)
+    digest = log.digest(position)
+    log.write(3, {"a": 3})
+    assert log.restore(position, evaluations, digest) == ""
+    assert [line["interactions"] for line in lines_of(path)] == [1, 2]
+    assert not copy.exists()
+    changed = path.read_text().replace("5.0", "6.0")
+    path.write_text(changed)
+    assert log.restore(position, evaluations) == "", "as of checkpoints without a digest"
+    told = log.restore(position, evaluations, digest)
+    assert told == "has changed since the checkpoint and is kept as metrics.jsonl.damaged"
+    assert copy.read_text() == changed
+    assert lines_of(path) == evaluations
+    path.write_text("")
+    assert log.restore(position, evaluations, digest) == "is missing or was cut off"
+
+
 def test_the_line_of_progress_has_the_last_evaluation(tmp_path):
     learning = SimpleNamespace(updates=7, metrics={"loss": 0.25}, times={})
     reporter = Reporter(RunFolder(tmp_path), learning, Stopwatch(0.0), Alarms(2))

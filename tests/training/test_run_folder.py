@@ -1,4 +1,5 @@
 import json
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -202,6 +203,10 @@ def test_two_processes_are_refused(tmp_path):
         said = f"another process is training \\(process {other.pid} on .*\\) in {tmp_path};"
         with pytest.raises(UsageError, match=said):
             RunFolder(tmp_path).open(PlanningConfig(), ["mine"])
+        (tmp_path / "checkpoints" / "3").mkdir(parents=True)  # one that the other is writing
+        with pytest.raises(UsageError, match="another process is training in"):
+            train(small(tmp_path), ["mine"])
+        shutil.rmtree(tmp_path / "checkpoints")
     finally:
         other.communicate(timeout=30)
     opened(tmp_path, PlanningConfig())

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from delayzero.arguments import Parser, UsageError, positive, whole
+from delayzero.bounds import MOST_ENVS
 from delayzero.campaigns.cluster import Share
 from delayzero.campaigns.engines import Where, add_where
 from delayzero.campaigns.run import checked_agents
@@ -114,13 +115,13 @@ def _parser() -> Parser:
     )
     parser.add_argument(
         "--episodes",
-        type=whole(1),
+        type=whole(1, MOST_ENVS),
         metavar="N",
         help="episodes of each run's final evaluation (default: the preset's)",
     )
     parser.add_argument(
         "--delay-episodes",
-        type=whole(1),
+        type=whole(1, MOST_ENVS),
         metavar="N",
         default=usual.law_episodes,
         help=f"episodes of each run under each other law (default: {usual.law_episodes})",

@@ -19,6 +19,7 @@ from delayzero.files import file_name, read_json, read_lines, write_json
 from delayzero.forms import with_keys
 from delayzero.runs.curves import read_curve
 from delayzero.runs.paths import RunPaths
+from delayzero.runs.result import read_result
 from delayzero.settings.stored import FREE_FIELDS, code_named, from_json
 
 
@@ -29,14 +30,15 @@ def record_of(run: Path) -> dict[str, Any]:
     in ``evaluate_seconds``.
 
     Raises:
-        UsageError: The folder holds no finished run, or one of its files is damaged.
+        UsageError: The folder holds no finished run, or one of its files is damaged, or the result
+            is of another run.
     """
     files = RunPaths(run)
     for path in (files.result, files.settings, files.starts):
         if not path.exists():
             raise UsageError(f"{run} holds no finished run: {path.name} is missing")
     remedy = "delete it, and type the run's command to evaluate it again"
-    result = read_json(files.result, remedy, with_keys(RECORDED_RESULT))
+    result = read_result(files, remedy, with_keys(RECORDED_RESULT))
     config = read_json(files.settings, "restore a copy")
     seconds = dict(result["seconds"])
     on_the_way = seconds.pop("evaluating", 0.0)
