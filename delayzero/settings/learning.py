@@ -105,7 +105,7 @@ class LearnerConfig:
         if self.average and self.target_period > 1:
             raise ValueError(
                 "--learner.average and --learner.target-period both choose the weights of "
-                "reanalysis; type one of them"
+                "reanalysis; type --learner.average 0 or --learner.target-period 1"
             )
 
     @property
