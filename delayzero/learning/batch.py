@@ -139,19 +139,7 @@ def assemble(
     compared_times = sample.times[:, None] + 1 + compared
     alive = alive_steps(cuts(transitions, axis=1, predicts_ends=predicts_ends), unroll)
     age = (replay.length - sample.times) * replay.num_envs
-    from_search = config.bootstrap == "search"
-    value = value_targets(
-        transitions.reward,
-        transitions.terminated,
-        transitions.truncated,
-        targets.search_value if from_search else targets.network_value,
-        steps_by_age(age, config.td_steps, config.td_age),
-        alive,
-        discount=discount,
-    )
-    if config.mixed_value_after is not None:
-        old = (age > config.mixed_value_age) & (updates >= config.mixed_value_after)
-        value = jnp.where(old[:, None] & alive, targets.search_value[:, : unroll + 1], value)
+    value = _values(transitions, targets, age, alive, config, discount=discount, updates=updates)
     observed, leads = sample.times, 0 if lead is None else lead.mask.shape[0]
     if lead is not None:
         observed = observed.at[:leads].add(-lead.lengths)
@@ -177,3 +165,40 @@ def assemble(
         ),
     )
     return batch
+
+
+def _values(
+    transitions: Transitions,
+    targets: Targets,
+    age: Array,
+    alive: Array,
+    config: LearnerConfig,
+    *,
+    discount: float,
+    updates: Array,
+) -> Array:
+    """Return the value targets of the unrolled states, ``[B, K + 1]``.
+
+    Args:
+        transitions: The rows of the windows, ``[B, W]``.
+        targets: Their policies and values, ``[B, W, ...]``.
+        age: The age of each position, in interactions, ``[B]``.
+        alive: See :class:`Batch`, ``[B, K + 1]``.
+        config: The learner's settings.
+        discount: The discount per step.
+        updates: The number of updates made so far, ``[]``.
+    """
+    from_search = config.bootstrap == "search"
+    value = value_targets(
+        transitions.reward,
+        transitions.terminated,
+        transitions.truncated,
+        targets.search_value if from_search else targets.network_value,
+        steps_by_age(age, config.td_steps, config.td_age),
+        alive,
+        discount=discount,
+    )
+    if config.mixed_value_after is None:
+        return value
+    old = (age > config.mixed_value_age) & (updates >= config.mixed_value_after)
+    return jnp.where(old[:, None] & alive, targets.search_value[:, : alive.shape[1]], value)

@@ -151,56 +151,72 @@ def efficientzero_loss(
     assert_batch(batch, model.actions.count)
     direct = model.forecaster is not None
     assert (rolled is None) == (batch.lead is None or direct), "leads are rolled or forecast"
-    support, steps = model.support, batch.action.shape[1]
     in_training = InTraining(model, variables, mesh)
     out = unroll_model(in_training, batch, config, rolled)
-    value, prefix, policy = batch.value.T, batch.prefix.T, batch.policy.swapaxes(0, 1)
     alive = batch.alive.T.astype(jnp.float32)  # [K + 1, B]
     taken = jnp.concatenate([jnp.ones_like(alive[:1]), alive[:-1]])  # the step to state k
-
-    log_policy = jax.nn.log_softmax(out.policy_logits)
-    policy_losses = -jnp.sum(policy * log_policy, axis=-1) * alive
-    value_losses = support.cross_entropy(out.value_logits, value) * taken
-    prefix_losses = support.cross_entropy(out.prefix_logits, prefix) * taken[1:]
     compared = _after_steps(mesh, taken[1:], batch.compared)
-    # Equals comparing all steps, on average over the choices, except for their normalisation.
-    consistency_losses = -out.similarity * compared * (steps / compared.shape[0])
-    per_sample = (
-        config.policy_weight * policy_losses.sum(0)
-        + config.value_weight * value_losses.sum(0)
-        + config.prefix_weight * prefix_losses.sum(0)
-        + config.consistency_weight * consistency_losses.sum(0)
-    )
+    losses = _losses(model, batch, out, alive, taken, compared)
+    weights = {
+        "policy": config.policy_weight,
+        "value": config.value_weight,
+        "prefix": config.prefix_weight,
+        "consistency": config.consistency_weight,
+        "ends": config.end_weight,
+    }
+    per_sample = jnp.zeros_like(batch.weight)
+    for name, term in losses.items():
+        per_sample += weights[name] * term.sum(0)
     if out.forecast_similarity is not None:
         count = out.forecast_similarity.shape[0]
         per_sample = per_sample.at[:count].add(-config.consistency_weight * out.forecast_similarity)
-    end_losses = None
-    if out.end_logits is not None:
-        end_losses = _end_losses(out.end_logits, batch, taken[1:])
-        per_sample += config.end_weight * end_losses.sum(0)
-    loss = jnp.mean(batch.weight * per_sample) / steps
+    loss = jnp.mean(batch.weight * per_sample) / batch.action.shape[1]
 
-    predicted = support.decode(out.value_logits)
-    error = jnp.abs(predicted - value)
-    prefix_error = jnp.abs(support.decode(out.prefix_logits) - prefix)
+    predicted = model.support.decode(out.value_logits)
+    error = jnp.abs(predicted - batch.value.T)
+    prefix_error = jnp.abs(model.support.decode(out.prefix_logits) - batch.prefix.T)
+    policy = batch.policy.swapaxes(0, 1), jax.nn.softmax(out.policy_logits)
     metrics = {
         "loss": loss,
-        "loss/policy": policy_losses.sum(0).mean(),
-        "loss/value": value_losses.sum(0).mean(),
-        "loss/prefix": prefix_losses.sum(0).mean(),
-        "loss/consistency": consistency_losses.sum(0).mean(),
-        **({} if end_losses is None else {"loss/ends": end_losses.sum(0).mean()}),
-        "policy/target_entropy": _mean(_entropy(policy), alive),
-        "policy/network_entropy": _mean(_entropy(jnp.exp(log_policy)), alive),
-        "value/target": value[0].mean(),
+        **{f"loss/{name}": term.sum(0).mean() for name, term in losses.items()},
+        "policy/target_entropy": _mean(_entropy(policy[0]), alive),
+        "policy/network_entropy": _mean(_entropy(policy[1]), alive),
+        "value/target": batch.value[:, 0].mean(),
         "value/network": predicted[0].mean(),
         "value/error": _mean(error, taken, axis=1),
         "prefix/error": _mean(prefix_error, taken[1:], axis=1),
         "consistency/cosine": _mean(out.similarity, compared),
         "target/age": batch.age.mean(dtype=jnp.float32),
+        **_lead_metrics(batch, out, error[0]),
     }
-    metrics |= _lead_metrics(batch, out, error[0])
     return loss, LossOutput(error[0], metrics, in_training.variables)
+
+
+def _losses(
+    model: WorldModel, batch: Batch, out: Unrolled, alive: Array, taken: Array, compared: Array
+) -> dict[str, Array]:
+    """Return the terms of the loss by name, each with a row per unrolled state, ``[..., B]``.
+
+    Args:
+        model: The world model.
+        batch: The batch.
+        out: The predictions.
+        alive: The states whose policy counts, 1 or 0, ``[K + 1, B]``.
+        taken: The states to which a step was really taken, 1 or 0, ``[K + 1, B]``.
+        compared: The same of the states that are compared, ``[C, B]``.
+    """
+    support, steps = model.support, batch.action.shape[1]
+    log_policy = jax.nn.log_softmax(out.policy_logits)
+    losses = {
+        "policy": -jnp.sum(batch.policy.swapaxes(0, 1) * log_policy, axis=-1) * alive,
+        "value": support.cross_entropy(out.value_logits, batch.value.T) * taken,
+        "prefix": support.cross_entropy(out.prefix_logits, batch.prefix.T) * taken[1:],
+        # Equals comparing all steps, on average over the choices, except for their normalisation.
+        "consistency": -out.similarity * compared * (steps / compared.shape[0]),
+    }
+    if out.end_logits is not None:
+        losses["ends"] = _end_losses(out.end_logits, batch, taken[1:])
+    return losses
 
 
 def _lead_metrics(batch: Batch, out: Unrolled, error: Array) -> Metrics:
