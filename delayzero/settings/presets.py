@@ -52,7 +52,6 @@ def cartpole(config: Config) -> Config:
             "optimiser": "adam",
             "learning_rate": 1e-3,
             "weight_decay": 1e-1,
-            "average": 0.99,
             "warmup": 200,
             "drop_at": 0.7,
         },
@@ -78,7 +77,6 @@ def minatar(config: Config) -> Config:
             "optimiser": "sgd",
             "learning_rate": 0.2,
             "weight_decay": 1e-4,
-            "average": 0.0,
         },
         reanalysis={"positions_per_update": 16},
     )

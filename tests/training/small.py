@@ -46,7 +46,7 @@ def small(folder=None, presets=("cartpole", "debug"), agent="dez", **changes):
         prediction_rows=0,
         model=TINY,
         replay={"priority_exponent": 0.6},
-        learner={"target_period": 3, "average": 0.0},
+        learner={"target_period": 3},
         reanalysis={"roots": 24, "positions_per_update": 9.5},
     )
     return changed(config, **changes)

@@ -49,7 +49,6 @@ def options_of(config):
     return [
         *("train", "cartpole", "debug", "--folder", config.folder),
         *("--interactions", str(config.interactions), "--learner.target-period", "3"),
-        *("--learner.average", "0"),
         *("--reanalysis.roots", "24", "--reanalysis.positions-per-update", "9.5"),
         *("--replay.priority-exponent", "0.6", "--checkpoint-minutes", str(EVERY_ROUND)),
         *("--model.latent", "8", "--model.width", "16", "--model.lstm", "8"),
