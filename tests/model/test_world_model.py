@@ -77,7 +77,8 @@ def test_shapes_and_types(kind, dtype):
     assert projection.shape == (3, PROJECTIONS[kind])
     assert [m.shape for m in memory] == [(3, model.memory_size)] * 2
     assert all(x.dtype == jnp.dtype(dtype) for x in (latent, *memory, projection))
-    assert all(x.dtype == jnp.float32 for x in (prefix, *prediction))
+    assert prediction.end_logits is None
+    assert all(x.dtype == jnp.float32 for x in (prefix, *prediction[:2]))
     assert all(x.dtype == jnp.float32 for x in jax.tree.leaves(variables))
     assert set(variables) == ({"params"} if kind == "mlp" else {"params", "batch_stats"})
 
