@@ -125,6 +125,7 @@ def test_a_folder_that_another_process_uses_is_no_failure(held, program, monkeyp
     assert len([line for line in lines if "error" in line]) == 1, "not started while it was held"
 
 
+@pytest.mark.slow
 def test_a_lock_that_cannot_be_seen_is_tried_now_and_then(held, program):
     _, processes = program
     folder, command = held

@@ -95,6 +95,7 @@ def test_leads_cross_lost_lives_but_not_starts(history, stored):
     assert shortened > 5
 
 
+@pytest.mark.slow
 def test_the_learner_passes_its_model_on(stored, begin):
     learner = replace(LEARNER, leads=6, longest_lead=LONGEST)
     state, _, metrics = oracle.quick_jit(learner.update)(begin, stored, KEY, 2)

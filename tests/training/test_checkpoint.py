@@ -212,6 +212,7 @@ def test_a_whole_atari_run_fits_in_small_files(tmp_path):
     checkpoints.close()
 
 
+@pytest.mark.slow
 def test_a_finished_run_plays_with_its_average(tmp_path):
     folder = tmp_path / "run"
     config = small(folder, learner={"average": 0.9, "target_period": 1})
