@@ -6,6 +6,7 @@ Parameters are float32; activations have the layer's ``dtype``.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import flax.linen as nn
@@ -224,6 +225,25 @@ def convolve_constants(constants: Array, kernel: Array, like: Array) -> Array:
     ones = jnp.eye(count, dtype=constants.dtype)[:, None, None]
     images = convolve(jnp.broadcast_to(ones, (count, height, width, count)), kernel)
     return jnp.einsum("bp,phwf->bhwf", constants, images)
+
+
+def normalised_kernels(params: Any) -> Any:
+    """Return a tree like ``params``: whether a parameter is the kernel of a :class:`ConvNorm`.
+
+    In training, the scale of such a kernel has no effect.
+    """
+    if not isinstance(params, Mapping):
+        return False
+    normalised = "BatchNorm_0" in params
+    return {
+        name: (name == "kernel" and normalised) or normalised_kernels(child)
+        for name, child in params.items()
+    }
+
+
+def initial_norm(kernel: Array) -> float:
+    """Return the expected norm of a convolution's kernel before training."""
+    return math.sqrt(kernel.shape[-1] / 3)
 
 
 class Norm(nn.Module):

@@ -75,6 +75,10 @@ class LearnerConfig:
     """Weight decay of all parameters."""
     clip_norm: float = 5.0
     """Norm to which larger gradients are clipped."""
+    kernel_norm: float | None = None
+    """Norm at which kernels before batch normalisation are held, as a multiple of their norm before
+    training; halving it multiplies their effective learning rate by four. None: weight decay and
+    gradients change it."""
     target_period: int = 1
     """Updates between copies of the weights that reanalysis uses; 1: always the newest."""
     average: float = 0.0
@@ -91,7 +95,7 @@ class LearnerConfig:
                     *("batch_size", "unroll", "td_steps", "td_age", "prefix_horizon"),
                     *("warmup", "target_period", "consistency_steps"),
                 ),
-                POSITIVE: ("learning_rate", "clip_norm"),
+                POSITIVE: ("learning_rate", "clip_norm", "kernel_norm"),
                 NOT_NEGATIVE: (
                     *("policy_weight", "value_weight", "prefix_weight", "consistency_weight"),
                     *("weight_decay", "mixed_value_after", "mixed_value_age", "settle"),
