@@ -16,7 +16,7 @@ from jax import Array
 from delayzero.learning.health import batch_of, predict_along, rewarded_steps
 from delayzero.learning.learner import LearnerState
 from delayzero.learning.update import Learner
-from delayzero.replay import Replay, can_be_sampled, row_times
+from delayzero.replay import Replay, can_be_sampled, newest_places, row_times
 
 
 class Fit(NamedTuple):
@@ -78,17 +78,15 @@ def measure_fresh(
     """
     chex.assert_rank(learned, 0)
     window = learner.window
-    times = replay.length - window - rows + jnp.arange(rows, dtype=jnp.int32)
-    slots = jnp.repeat(times % replay.rows, replay.num_envs)
-    envs = jnp.tile(jnp.arange(replay.num_envs, dtype=jnp.int32), rows)
-    fresh = jnp.repeat(times >= jnp.maximum(learned - window, 0), replay.num_envs)
-    fresh = fresh & (row_times(replay)[slots] == jnp.repeat(times, replay.num_envs))
+    times, envs = newest_places(replay, rows, before=window)
+    slots = times % replay.rows
+    fresh = (times >= jnp.maximum(learned - window, 0)) & (row_times(replay)[slots] == times)
     fresh = fresh & can_be_sampled(replay, window)[slots, envs]
     # Where batches are searched anew, the stored values are not the targets.
     valued = fresh & (learner.reanalysis.mode == "sweep")
     batch = batch_of(learner, replay, slots, envs, state.updates)
     predicted = predict_along(learner, learner.playing(state), batch, batch.action)
-    reward, hit = rewarded_steps(learner, batch, predicted.prefix)
+    reward, hit = rewarded_steps(learner, batch, predicted)
     return Fresh(
         value=_fit(predicted.value, batch.value[:, 0], valued),
         prefix=_fit(predicted.prefix[:, -1], batch.prefix[:, -1], fresh & batch.alive[:, -2]),

@@ -7,6 +7,7 @@ with large weights hides a model that never learned the rewarded ones.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import chex
@@ -67,23 +68,24 @@ def measure_health(learner: Learner, state: LearnerState, replay: Replay, key: A
     predicted = predict_along(learner, variables, batch, batch.action)
     shuffled_actions = jax.random.permutation(other_key, batch.action)
     shuffled = predict_along(learner, variables, batch, shuffled_actions)
-    rewarded = usable & _ahead(learner, replay, replay.transitions.reward != 0)
-    rewarded_rows = draw_uniformly(rewarded_key, rewarded, count)
-    rewarded_batch = batch_of(learner, replay, *rewarded_rows, updates)
-    rewarded_prediction = predict_along(learner, variables, rewarded_batch, rewarded_batch.action)
-    steps, hits = rewarded_steps(learner, rewarded_batch, rewarded_prediction.prefix)
     value = explained(predicted.value, batch.value[:, 0])
     prefix = explained(predicted.prefix, batch.prefix, batch.alive[:, :-1])
     in_training = _explained_in_training(learner, variables, batch, replay.mesh)
+    rewards = Events(replay.transitions.reward != 0, rewarded_steps)
+    ends = {}
+    if learner.planner.model.predicts_ends:
+        ended = Events(replay.transitions.terminated, ended_steps)
+        end_key = jax.random.fold_in(key, 1)
+        ends = {"health/end_recall": _recall(learner, state, replay, ended, end_key)}
     sensitivity = action_sensitivity(learner, variables, batch, predicted.last, shuffled.last)
     return {
         "health/value_explained": jnp.where(learner.reanalysis.mode == "sweep", value, jnp.nan),
         "health/prefix_explained": prefix,
-        "health/reward_recall": jnp.where(rewarded.any(), jnp.sum(hits) / jnp.sum(steps), jnp.nan),
+        "health/reward_recall": _recall(learner, state, replay, rewards, rewarded_key),
         "health/action_sensitivity": sensitivity,
         "health/dead_units": jnp.mean(jnp.ptp(predicted.latent, axis=0) < CONSTANT),
         "health/latent_rank": effective_rank(predicted.latent),
-        **_end_recall(learner, state, replay, usable, jax.random.fold_in(key, 1)),
+        **ends,
         **in_training,
     }
 
@@ -218,46 +220,58 @@ def _ahead(learner: Learner, replay: Replay, events: Array) -> Array:
     return ahead
 
 
-def _end_recall(
-    learner: Learner, state: LearnerState, replay: Replay, usable: Array, key: Array
-) -> Metrics:
-    """Return the share of ends that a model that predicts ends thinks likely.
+class Events(NamedTuple):
+    """Events that a model should predict at the very step."""
+
+    rows: Array
+    """The rows whose step has one, ``[R, N]``."""
+    compare: Callable[[Learner, Batch, Predicted], tuple[Array, Array]]
+    """Returns which steps of a batch have one, and which of those were predicted."""
+
+
+def _recall(
+    learner: Learner, state: LearnerState, replay: Replay, events: Events, key: Array
+) -> Array:
+    """Return the share of events that were predicted, ``[]``; NaN if there are none.
 
     Args:
         learner: The learner of the model.
         state: The learner's state.
         replay: The replay.
-        usable: The rows that can be drawn, ``[R, N]``.
+        events: The events; rows are drawn that have one within the unrolled steps.
         key: A random key.
     """
-    if not learner.planner.model.predicts_ends:
-        return {}
-    ending = usable & _ahead(learner, replay, replay.transitions.terminated)
-    rows = draw_uniformly(key, ending, learner.config.batch_size)
+    usable = can_be_sampled(replay, learner.window) & _ahead(learner, replay, events.rows)
+    rows = draw_uniformly(key, usable, learner.config.batch_size)
     batch = batch_of(learner, replay, *rows, state.updates)
     predicted = predict_along(learner, learner.playing(state), batch, batch.action)
+    steps, hits = events.compare(learner, batch, predicted)
+    return jnp.where(usable.any(), jnp.sum(hits) / jnp.sum(steps), jnp.nan)
+
+
+def ended_steps(learner: Learner, batch: Batch, predicted: Predicted) -> tuple[Array, Array]:
+    """Return which steps end the return, and which of those ends are predicted as likely."""
     assert batch.ended is not None
     assert predicted.ended is not None
     ended = batch.ended & batch.alive[:, :-1]
-    recall = jnp.sum(ended & (predicted.ended >= 0.5)) / jnp.sum(ended)
-    return {"health/end_recall": jnp.where(ending.any(), recall, jnp.nan)}
+    return ended, ended & (predicted.ended >= 0.5)
 
 
-def rewarded_steps(learner: Learner, batch: Batch, prefix: Array) -> tuple[Array, Array]:
+def rewarded_steps(learner: Learner, batch: Batch, predicted: Predicted) -> tuple[Array, Array]:
     """Return which steps have a reward, and of which at least half of it is predicted.
 
     Args:
         learner: The learner of the model.
         batch: The batch.
-        prefix: The predicted value prefix after each step, ``[B, K]``.
+        predicted: The model's predictions along the batch's actions.
 
     Returns:
         Two masks, ``[B, K]``; the second is within the first.
     """
     horizon = learner.config.prefix_horizon
-    reward, predicted = _rewards(batch.prefix, horizon), _rewards(prefix, horizon)
+    reward, guess = _rewards(batch.prefix, horizon), _rewards(predicted.prefix, horizon)
     rewarded = (reward != 0) & batch.alive[:, :-1]
-    return rewarded, rewarded & (predicted * jnp.sign(reward) >= jnp.abs(reward) / 2)
+    return rewarded, rewarded & (guess * jnp.sign(reward) >= jnp.abs(reward) / 2)
 
 
 def _rewards(prefix: Array, horizon: int) -> Array:

@@ -16,6 +16,7 @@ from delayzero.replay import (
     Sample,
     Targets,
     keep_columns,
+    newest_places,
     observations_at,
     queues_at,
     window_slots,
@@ -107,16 +108,10 @@ def with_newest_searched(
         updates: The number of updates that made the variables, ``[]``.
     """
     assert isinstance(replay.targets, Targets), "this replay has no targets to renew"
-    slots, envs = newest_places(replay, count)
+    times, envs = newest_places(replay, count)
+    slots = times % replay.rows
     new = search_rows(planner, variables, key, replay, slots, envs, updates=updates)
     return replay._replace(targets=_put(replay.mesh, replay.targets, slots, envs, new))
-
-
-def newest_places(replay: Replay, count: int) -> tuple[Array, Array]:
-    """Return slots and environments of the newest ``count`` rows, both ``[count * N]``."""
-    times = replay.length - count + jnp.arange(count, dtype=jnp.int32)
-    slots = jnp.repeat(times % replay.rows, replay.num_envs)
-    return slots, jnp.tile(jnp.arange(replay.num_envs, dtype=jnp.int32), count)
 
 
 def search_rows(

@@ -99,7 +99,6 @@ class Learner:
         """
         if not self.config.settle or "batch_stats" not in state.variables:
             return state
-        place = "target" if self.config.average else "variables"
         key = _stream(key, state, SETTLING)
 
         def forward(k: Array, variables: Any) -> Any:
@@ -112,8 +111,10 @@ class Learner:
             return in_training.variables
 
         with jax.named_scope("settling"):
-            variables = jax.lax.fori_loop(0, self.config.settle, forward, getattr(state, place))
-        return state._replace(**{place: variables})
+            settled = jax.lax.fori_loop(0, self.config.settle, forward, self.playing(state))
+        if self.config.average:
+            return state._replace(target=settled)
+        return state._replace(variables=settled)
 
     def batch(self, state: LearnerState, replay: Replay, key: Array) -> tuple[Sample, Batch]:
         """Return the sample and the batch of the next update, before augmentation."""

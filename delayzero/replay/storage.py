@@ -285,6 +285,19 @@ def row_times(replay: Replay) -> Array:
     return newest - (newest - slots) % replay.rows
 
 
+def newest_places(replay: Replay, count: int, *, before: int = 0) -> tuple[Array, Array]:
+    """Return times and environments of the newest ``count`` rows, both ``[count * N]``.
+
+    Args:
+        replay: The replay.
+        count: The number of rows.
+        before: The number of newer rows to leave out. Times of rows that do not exist are negative.
+    """
+    times = replay.length - before - count + jnp.arange(count, dtype=jnp.int32)
+    envs = jnp.arange(replay.num_envs, dtype=jnp.int32)
+    return jnp.repeat(times, replay.num_envs), jnp.tile(envs, count)
+
+
 def can_be_sampled(replay: Replay, ahead: int) -> Array:
     """Return which rows have an outgoing transition and a complete window, ``[R, N]``.
 
