@@ -15,6 +15,22 @@ import mctx
 from jax import Array
 
 
+def completed(tree: Any, node: Any) -> Array:
+    """Return the Q-values of a node, ``[A]``; untried actions get the mixed value.
+
+    The mixed value is the mean of the tried actions' Q-values under the prior, mixed with the
+    network's value of the node (Danihelka et al., 2022).
+
+    Args:
+        tree: One tree of mctx, without batch dimension.
+        node: The index of a node, ``[]``.
+    """
+    weighted: Array = mctx.qtransform_completed_by_mix_value(
+        tree, node, value_scale=1.0, maxvisit_init=1.0, rescale_values=False
+    )
+    return weighted / (1 + jnp.max(tree.children_visits[node]))
+
+
 def completed_by_mixed_value(
     tree: Any,
     node: Any,
@@ -24,7 +40,7 @@ def completed_by_mixed_value(
     scale: float,
     visit_offset: float,
 ) -> Array:
-    """Return Q for Gumbel search; untried actions get the mixed value (Danihelka et al., 2022).
+    """Return Q for Gumbel search; untried actions get the mixed value, see :func:`completed`.
 
     Args:
         tree: One tree of mctx, without batch dimension.
@@ -38,10 +54,7 @@ def completed_by_mixed_value(
         ``(visit_offset + max visits) * scale * q``, with q in [0, 1], ``[A]``.
     """
     visits = jnp.max(tree.children_visits[node])
-    completed = mctx.qtransform_completed_by_mix_value(
-        tree, node, value_scale=1.0, maxvisit_init=1.0, rescale_values=False
-    )
-    q = _rescaled(tree, completed / (1 + visits), whole_tree, floor)
+    q = _rescaled(tree, completed(tree, node), whole_tree, floor)
     return (visit_offset + visits) * scale * q
 
 

@@ -25,7 +25,11 @@ import mctx
 from jax import Array
 
 from delayzero.model import Memory, WorldModel
-from delayzero.planning.qtransforms import completed_by_mixed_value, filled_by_node_value
+from delayzero.planning.qtransforms import (
+    completed,
+    completed_by_mixed_value,
+    filled_by_node_value,
+)
 from delayzero.settings import SearchConfig
 
 Variables = Any
@@ -40,7 +44,7 @@ class SearchResult(NamedTuple):
     policy: Array
     """The improved policy, a target for the network's, ``[B, A]``."""
     value: Array
-    """The mean of the network's value and all returns found below the root, ``[B]``."""
+    """The value of the root, see ``--search.value``, ``[B]``."""
     network_value: Array
     """The network's value of the root, ``[B]``."""
     visits: Array
@@ -199,7 +203,7 @@ class Planner:
         scores = logits + jax.vmap(transform, in_axes=(0, None))(tree, tree.ROOT_INDEX)
         if invalid_actions is not None:
             scores = jnp.where(invalid_actions, jnp.finfo(scores.dtype).min, scores)
-        return _result(output.action, jax.nn.softmax(scores), tree)
+        return self._result(output.action, jax.nn.softmax(scores), tree)
 
     def _puct(
         self,
@@ -236,7 +240,21 @@ class Planner:
             action = jax.random.categorical(choice_key, logits)
         else:
             action = jnp.argmax(policy, axis=-1)
-        return _result(action.astype(jnp.int32), policy, output.search_tree)
+        return self._result(action.astype(jnp.int32), policy, output.search_tree)
+
+    def _result(self, action: Array, policy: Array, tree: Any) -> SearchResult:
+        root = tree.ROOT_INDEX
+        value = tree.node_values[:, root]
+        if self.config.value == "policy":
+            q = jax.vmap(completed, in_axes=(0, None))(tree, root)
+            value = jnp.sum(policy * q, axis=-1)
+        return SearchResult(
+            action=action,
+            policy=policy,
+            value=value,
+            network_value=tree.raw_values[:, root],
+            visits=tree.children_visits[:, root],
+        )
 
     def _noisy(self, key: Array, logits: Array) -> Array:
         """Mix the prior with Dirichlet noise, both as logits ``[B, A]``."""
@@ -245,14 +263,3 @@ class Planner:
         noise = jax.random.dirichlet(key, concentration, logits.shape[:-1])
         mixed = (1 - fraction) * jax.nn.softmax(logits) + fraction * noise
         return jnp.log(jnp.maximum(mixed, jnp.finfo(mixed.dtype).tiny))
-
-
-def _result(action: Array, policy: Array, tree: Any) -> SearchResult:
-    root = tree.ROOT_INDEX
-    return SearchResult(
-        action=action,
-        policy=policy,
-        value=tree.node_values[:, root],
-        network_value=tree.raw_values[:, root],
-        visits=tree.children_visits[:, root],
-    )

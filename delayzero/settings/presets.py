@@ -122,7 +122,7 @@ def atari_paper(config: Config) -> Config:
         overlap=False,
         model={"action_code": "plane", "scaled": False, "ends": "absorbing"},
         replay={"weights": "relative", "final_correction": 1.0},
-        search={"method": "puct", "simulations": 50, "dirichlet_fraction": None},
+        search={"method": "puct", "simulations": 50, "dirichlet_fraction": None, "value": "visits"},
         learner={
             "bootstrap": "network",
             "td_age": 69_000,

@@ -9,6 +9,7 @@ from delayzero.bounds import COUNT, NOT_NEGATIVE, POSITIVE, SHARE, check_choice,
 
 Method = Literal["gumbel", "puct"]
 QRange = Literal["tree", "node"]
+RootValue = Literal["visits", "policy"]
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,11 @@ class SearchConfig:
     considered_actions: int | None = None
     """gumbel: root actions to consider.
     None: 2 if there are fewer than 4 actions, 4 if fewer than 16, else 8."""
+    value: RootValue = "policy"
+    """Value of a position that was searched, for targets.
+    policy: the mean of the actions' Q-values under the improved policy. visits: the mean of the
+    network's value and all returns found; a Gumbel search also visits actions that its policy
+    avoids, so that this is too low."""
     q_range: QRange = "tree"
     """Scale Q-values by their range over the whole tree, or over the actions of each node."""
     q_floor: float = 0.01
@@ -43,6 +49,7 @@ class SearchConfig:
     def __post_init__(self) -> None:
         """Validate the fields."""
         check_choice("search.method", self.method, Method)
+        check_choice("search.value", self.value, RootValue)
         check_choice("search.q_range", self.q_range, QRange)
         bounds = {
             COUNT: ("simulations", "considered_actions"),

@@ -222,6 +222,13 @@ def mixed_value(tree: Tree, node: Node) -> float:
     return (node.network_value + tries * mean) / (1 + tries)
 
 
+def value_under(tree: Tree, policy: Sequence[float]) -> float:
+    """The mean Q of the root's actions under a policy; those not tried have the mixed value."""
+    root, untried = tree.root, mixed_value(tree, tree.root)
+    own = [tree.q(root, a) if a in root.children else untried for a in range(len(policy))]
+    return sum(p * q for p, q in zip(policy, own, strict=True))
+
+
 def puct_search(
     tree: Tree,
     latent: Any,

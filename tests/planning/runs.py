@@ -109,6 +109,8 @@ def plain_search(model, config, drawn, latents, explore, discount, prefix_horizo
             )
             if explore:
                 found = found._replace(action=int(drawn.action[i]))
+        if config.value == "policy":
+            found = found._replace(value=oracle.value_under(tree, found.policy))
         results.append((found, tree))
     return results
 

@@ -49,10 +49,10 @@ def test_an_impossible_end_changes_nothing(method):
 @pytest.mark.parametrize("method", METHODS)
 def test_after_a_certain_end_only_its_reward_counts(method):
     result = search(world(jnp.inf), method)
-    safe, deadly = result.visits[0, SAFE], result.visits[0, DEADLY]
-    total = 1.0 + safe * GAMMA * 2.0 + deadly * 0.25  # both states are worth 2, found or foreseen
-    assert result.value[0] == pytest.approx(total / (1 + safe + deadly))
-    assert min(safe, deadly) > 0
+    safe, deadly = result.policy[0, SAFE], result.policy[0, DEADLY]
+    # Both states are worth 2, found or foreseen.
+    assert result.value[0] == pytest.approx(safe * GAMMA * 2.0 + deadly * 0.25)
+    assert min(result.visits[0, SAFE], result.visits[0, DEADLY]) > 0
     assert result.policy[0, SAFE] > 0.5
 
 

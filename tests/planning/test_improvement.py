@@ -49,6 +49,32 @@ def test_with_true_values_the_best_action_is_found(method):
         assert np.all((np.asarray(result.policy) * q).sum(-1) > q.mean(-1))
 
 
+@pytest.mark.parametrize(("value", "is_right"), [("policy", True), ("visits", False)])
+def test_searches_that_learn_from_each_other_reach_the_truth(value, is_right):
+    """Each search bootstraps with what the last one found, as targets do.
+
+    The visits of a Gumbel search are divided among the actions that it considers. Their mean is
+    the value of a policy that errs, in every search again.
+    """
+    search = compiled(TableModel(), SearchConfig(value=value).resolved(ACTIONS), False)
+    states = TableModel.roots(np.arange(STATES))
+    errors = []
+    for seed in range(3):
+        tables, q = random_world(seed)
+        tables["value"] = jnp.zeros(STATES)
+        for _ in range(60):
+            result, _ = search(tables, jax.random.key(0), states, DISCOUNT)
+            tables["value"] = result.value
+            tables["logits"] = jnp.maximum(jnp.log(result.policy), -8)
+        errors.append(np.mean(result.value - q.max(-1)))
+        best = np.all(np.sum(result.policy * q, -1) > q.max(-1) - 0.1)
+        assert best or not is_right
+    if is_right:
+        np.testing.assert_allclose(errors, 0, atol=0.02)
+    else:
+        assert np.max(errors) < -0.5
+
+
 def test_without_values_more_simulations_come_closer_to_the_truth():
     errors, regrets = [], []
     for simulations in (16, 128):
