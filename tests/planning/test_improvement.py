@@ -14,14 +14,14 @@ DISCOUNT = 0.8
 STATES, ACTIONS = 6, 4
 
 
-def random_world(seed):
+def random_world(seed, discount=DISCOUNT):
     """A deterministic world, its optimal Q ``[S, A]``, and tables with uniform priors."""
     rng = np.random.default_rng(seed)
     successor = rng.integers(STATES, size=(STATES, ACTIONS))
     reward = rng.uniform(-1, 1, size=(STATES, ACTIONS))
     value = np.zeros(STATES)
     for _ in range(300):
-        q = reward + DISCOUNT * value[successor]
+        q = reward + discount * value[successor]
         value = q.max(-1)
     tables = {
         "successor": jnp.asarray(successor),
