@@ -129,6 +129,7 @@ def with_former_defaults(values: Mapping[str, Any]) -> dict[str, Any]:
     former: dict[str, dict[str, Any]] = {
         "model": {"action_code": "plane" if planes else "one_hot", "ends": "absorbing"},
         "replay": {"weights": "relative", "final_correction": 1.0},
+        "search": {"value": "visits"},
     }
     changed = dict(values)
     q, learner = values.get("q"), values.get("learner")

@@ -235,7 +235,10 @@ def test_former_defaults(env, model, code):
     now = with_former_defaults({"env": env, "model": model})
     assert now["model"]["action_code"] == code
     assert now["replay"] == {"weights": "relative", "final_correction": 1.0}
+    assert now["search"] == {"value": "visits"}
     kept = {"env": env, "model": {"action_code": "plane"}, "replay": {"weights": "truncated"}}
+    kept["search"] = {"value": "policy"}
+    assert with_former_defaults(kept)["search"]["value"] == "policy"
     assert with_former_defaults(kept)["model"]["action_code"] == "plane"
     assert with_former_defaults(kept)["replay"]["weights"] == "truncated"
 
