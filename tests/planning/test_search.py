@@ -21,18 +21,18 @@ SEEDS = range(3)
 HORIZONS = (1, 2, 5)
 
 CASES = {
-    "gumbel-3-50": (3, SearchConfig(simulations=50, considered_actions=3)),
+    "gumbel-3-50": (3, SearchConfig(simulations=50, considered_actions=3, value="visits")),
     "gumbel-6-16": (6, SearchConfig(q_scale=0.3, q_visits=10.0)),
-    "gumbel-18-16": (18, SearchConfig(dirichlet_fraction=0.3, value="policy")),
+    "gumbel-18-16": (18, SearchConfig(dirichlet_fraction=0.3)),
     "gumbel-18-50": (18, SearchConfig(simulations=50, q_floor=4.0)),
-    "puct-3-50": (3, SearchConfig("puct", dirichlet_alpha=1.0)),
+    "puct-3-50": (3, SearchConfig("puct", dirichlet_alpha=1.0, value="visits")),
     "puct-6-16": (6, SearchConfig("puct", simulations=16, c_base=20.0, c_init=0.7)),
     "puct-18-50": (18, SearchConfig("puct", q_floor=4.0, dirichlet_fraction=0.4)),
 }
 NOISELESS = {
-    "gumbel-6-16": (6, SearchConfig(considered_actions=6, q_range="node")),
-    "gumbel-6-16-policy": (6, SearchConfig(value="policy")),
-    "puct-6-16": (6, SearchConfig("puct", simulations=16, q_range="node", value="policy")),
+    "gumbel-6-16": (6, SearchConfig(considered_actions=6, q_range="node", value="visits")),
+    "gumbel-6-16-policy": (6, SearchConfig()),
+    "puct-6-16": (6, SearchConfig("puct", simulations=16, q_range="node")),
 }
 
 
