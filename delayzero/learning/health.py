@@ -71,12 +71,15 @@ def measure_health(learner: Learner, state: LearnerState, replay: Replay, key: A
     value = explained(predicted.value, batch.value[:, 0])
     prefix = explained(predicted.prefix, batch.prefix, batch.alive[:, :-1])
     in_training = _explained_in_training(learner, variables, batch, replay.mesh)
-    rewards = Events(replay.transitions.reward != 0, rewarded_steps)
+    rewarded = usable & _ahead(learner, replay, replay.transitions.reward != 0)
+    rewards = Events(rewarded, rewarded_steps)
     ends = {}
     if learner.planner.model.predicts_ends:
-        ended = Events(replay.transitions.terminated, ended_steps)
+        ending = Events(
+            usable & _ahead(learner, replay, replay.transitions.terminated), ended_steps
+        )
         end_key = jax.random.fold_in(key, 1)
-        ends = {"health/end_recall": _recall(learner, state, replay, ended, end_key)}
+        ends = {"health/end_recall": _recall(learner, state, replay, ending, end_key)}
     sensitivity = action_sensitivity(learner, variables, batch, predicted.last, shuffled.last)
     return {
         "health/value_explained": jnp.where(learner.reanalysis.mode == "sweep", value, jnp.nan),
@@ -224,7 +227,7 @@ class Events(NamedTuple):
     """Events that a model should predict at the very step."""
 
     rows: Array
-    """The rows whose step has one, ``[R, N]``."""
+    """The rows that can be drawn and have one within the unrolled steps, ``[R, N]``."""
     compare: Callable[[Learner, Batch, Predicted], tuple[Array, Array]]
     """Returns which steps of a batch have one, and which of those were predicted."""
 
@@ -238,15 +241,14 @@ def _recall(
         learner: The learner of the model.
         state: The learner's state.
         replay: The replay.
-        events: The events; rows are drawn that have one within the unrolled steps.
+        events: The events.
         key: A random key.
     """
-    usable = can_be_sampled(replay, learner.window) & _ahead(learner, replay, events.rows)
-    rows = draw_uniformly(key, usable, learner.config.batch_size)
+    rows = draw_uniformly(key, events.rows, learner.config.batch_size)
     batch = batch_of(learner, replay, *rows, state.updates)
     predicted = predict_along(learner, learner.playing(state), batch, batch.action)
     steps, hits = events.compare(learner, batch, predicted)
-    return jnp.where(usable.any(), jnp.sum(hits) / jnp.sum(steps), jnp.nan)
+    return jnp.where(events.rows.any(), jnp.sum(hits) / jnp.sum(steps), jnp.nan)
 
 
 def ended_steps(learner: Learner, batch: Batch, predicted: Predicted) -> tuple[Array, Array]:
