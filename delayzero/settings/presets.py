@@ -100,7 +100,7 @@ def atari(config: Config) -> Config:
         log_every=2000,
         evaluate_max_steps=3000,
         search={"dirichlet_fraction": 0.25},
-        learner=LearnerConfig(drop_at=0.7, consistency_steps=1),
+        learner=LearnerConfig(drop_at=0.7, consistency_steps=1, kernel_norm=1.0),
         reanalysis=ReanalysisConfig(positions_per_update=40),
         q={
             "batch_size": 256,
@@ -131,6 +131,7 @@ def atari_paper(config: Config) -> Config:
             "normalise": "by_step",
             "warmup": 2300,
             "drop_at": 102_300 / 150_000,
+            "kernel_norm": None,
             "target_period": 200,
         },
         reanalysis={"mode": "batch"},

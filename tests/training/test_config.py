@@ -66,6 +66,16 @@ def test_presets_are_applied_in_their_order():
     assert compose(["atari"]).clip_rewards
 
 
+def test_the_published_learner_has_none_of_our_changes():
+    ours, published = compose(["atari"]), compose(["atari-paper"])
+    assert ours.learner.kernel_norm == 1.0
+    assert published.learner.kernel_norm is None
+    assert published.learner.normalise == "by_step"
+    assert published.learner.leads(25) == 0
+    assert published.search.value == "visits"
+    assert published.replay.weights == "relative"
+
+
 def test_settings_by_their_former_names_are_read():
     values = json.loads(json.dumps(asdict(compose(["minatar"]))))
     values["memory"] = values.pop("memory_gigabytes")
