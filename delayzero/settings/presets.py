@@ -49,6 +49,7 @@ def cartpole(config: Config) -> Config:
         learner={
             "batch_size": 64,
             "td_steps": 30,
+            "td_age": 200,
             "optimiser": "adam",
             "learning_rate": 1e-3,
             "weight_decay": 1e-1,
@@ -74,6 +75,7 @@ def minatar(config: Config) -> Config:
         replay={"priority_exponent": 0.6, "final_correction": 1.0},
         learner={
             "td_steps": 5,
+            "td_age": None,
             "optimiser": "sgd",
             "learning_rate": 0.2,
             "weight_decay": 1e-4,
