@@ -77,7 +77,12 @@ def learn(replays, **settings):
         model=replace(config.model, latent=32, width=64, lstm=32, support=10),
         replay=replace(config.replay, priority_exponent=0.6, **settings),
         learner=replace(
-            config.learner, td_steps=5, optimiser="sgd", learning_rate=0.2, weight_decay=1e-4
+            config.learner,
+            td_steps=5,
+            td_age=None,
+            optimiser="sgd",
+            learning_rate=0.2,
+            weight_decay=1e-4,
         ),
     )
     system = build_system(config, spaces_of((SIZE,), np.float32, ACTIONS))
