@@ -89,7 +89,9 @@ class EpisodeEnds:
 
     def restore(self, state: dict[str, Any]) -> None:
         """Continue exactly from a state."""
-        self._lives, self._lost = state["lives"], np.array(state["lost"], bool)
+        lives = state["lives"]
+        self._lives = None if lives is None else np.array(lives)
+        self._lost = np.array(state["lost"], bool)
 
 
 def autoreset_mode(env: VectorEnv[Any, Any, Any]) -> AutoresetMode:

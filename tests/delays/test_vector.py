@@ -1,6 +1,7 @@
 """The vector wrapper: N independent single wrappers, whatever resets when."""
 
 import copy
+import json
 import pickle
 
 import gymnasium as gym
@@ -258,6 +259,37 @@ def test_queue_survives_a_life_loss_and_not_the_end_of_a_game(mode, life_loss_in
         lives = info["lives"].copy()
     assert lost >= 8
     assert games >= 2
+
+
+@pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP])
+@pytest.mark.parametrize("life_loss_info", [True, False])
+def test_a_state_written_as_json_continues_at_every_step(mode, life_loss_info):
+    """At lost lives and at the ends of games too."""
+    whole, resumed = (
+        DelayedExecutionVector(
+            breakout(life_loss_info=life_loss_info, autoreset_mode=mode),
+            "walk:3",
+            life_loss_info=life_loss_info,
+        )
+        for _ in range(2)
+    )
+    whole.reset(seed=0)
+    resumed.reset(seed=0)
+    ends = 0
+    for step in range(900):
+        state = resumed.delay_state()
+        observations = state.pop("observations")
+        written = json.loads(json.dumps(state, default=lambda value: value.tolist()))
+        resumed.restore_delay_state({**written, "observations": observations})
+        actions = np.full(2, 1 if step % 5 == 0 else 3)
+        *_, terminated, truncated, info = whole.step(actions)
+        *_, terminated_too, truncated_too, info_too = resumed.step(actions)
+        np.testing.assert_array_equal(terminated, terminated_too)
+        np.testing.assert_array_equal(truncated, truncated_too)
+        for name in ("delay", "pending", "executed_action", "decision_time", "lives"):
+            np.testing.assert_array_equal(info[name], info_too[name])
+        ends += (terminated | truncated).sum()
+    assert ends >= 4
 
 
 @pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP])
