@@ -53,7 +53,7 @@ def draw_prediction(axes: Axes, agent: str, prediction: Mapping[str, Any], name:
 
 
 def draw_events(axes: Axes, prediction: Mapping[str, Any]) -> None:
-    """Draw how often policies agree by horizon, a line for each kind of event on the way.
+    """Draw how often policies agree by horizon, a line for each kind of event that was met.
 
     Args:
         axes: The panel.
@@ -62,7 +62,15 @@ def draw_events(axes: Axes, prediction: Mapping[str, Any]) -> None:
     horizon = np.array(prediction["horizon"], np.float64)
     for event, (colour, label) in EVENT_STYLES.items():
         curve = np.array(prediction[f"{event}_policy_agreement"], np.float64)
-        axes.plot(horizon, curve, "o-", color=colour, markersize=3, label=label)
+        if np.isfinite(curve).any():
+            axes.plot(horizon, curve, "o-", color=colour, markersize=3, label=label)
+
+
+def has_events(prediction: Mapping[str, Any]) -> bool:
+    """Whether several kinds of events were met; in CartPole every step has a reward."""
+    names = [f"{event}_policy_agreement" for event in EVENT_STYLES]
+    curves = [np.array(prediction[name], np.float64) for name in names if name in prediction]
+    return sum(bool(np.isfinite(curve).any()) for curve in curves) > 1
 
 
 def dress(axes: Axes, title: str, below: str, beside: str) -> None:

@@ -10,11 +10,11 @@ from delayzero.delays.pictures import PALE, new_figure
 from delayzero.evaluation.compare.results import AgentResult, Estimate, mean_curve
 from delayzero.evaluation.panels import (
     COLOURS,
-    EVENTS,
     HORIZON_LABEL,
     draw_events,
     draw_prediction,
     dress,
+    has_events,
     legend_beside,
 )
 from delayzero.files import named
@@ -79,10 +79,11 @@ def overview(results: Sequence[AgentResult], delay: str, laws: Sequence[str]) ->
 def prediction_picture(results: Sequence[AgentResult]) -> Figure:
     """Draw how well each agent's model predicts, by the number of steps ahead.
 
-    Below, for each agent: how often policies agree, by what lies on the way.
+    Below, for each agent that met several kinds of events: how often policies agree, by what lies
+    on the way.
     """
     measured = [result for result in results if result.prediction]
-    apart = [result for result in measured if f"{EVENTS[0]}_policy_agreement" in result.prediction]
+    apart = [result for result in measured if has_events(result.prediction)]
     columns = len(PREDICTION_PANELS)
     rows = 1 + -(-len(apart) // columns)
     figure = new_figure(12, 3.4 * rows)
@@ -90,16 +91,17 @@ def prediction_picture(results: Sequence[AgentResult]) -> Figure:
     for axes, (name, title) in zip(panels[0], PREDICTION_PANELS.items(), strict=True):
         for result in measured:
             draw_prediction(axes, result.agent, result.prediction, name)
-        dress(axes, title, HORIZON_LABEL, "")
+        dress(axes, title, HORIZON_LABEL.replace(" (", "\n("), "")
     legend_beside(panels[0, -1])
     below = panels[1:].ravel()
     for axes, result in zip(below, apart, strict=False):
         draw_events(axes, result.prediction)
-        dress(axes, f"{result.agent}: agreement by events", "steps ahead", "")
+        dress(axes, f"{result.agent}: by event", "steps ahead", "")
     for axes in below[len(apart) :]:
         axes.set_axis_off()
     if apart:
         legend_beside(below[len(apart) - 1])
+    figure.tight_layout()
     return figure
 
 

@@ -92,6 +92,17 @@ def test_agreement_by_events_is_drawn_for_each_agent_that_has_it(results):
     assert math.isnan(drawn[1])
 
 
+def test_events_of_one_kind_are_not_drawn():
+    """In CartPole every step has a reward."""
+    curves = {f"{event}_policy_agreement": [None, None] for event in EVENTS}
+    curves["reward_policy_agreement"] = [0.5, 0.4]
+    one = made_up("dez", 1, 2, prediction={**PREDICTION, **curves})
+    assert len(prediction_picture([one]).axes) == 3
+    curves["quiet_policy_agreement"] = [0.3, None]
+    two = made_up("dez", 1, 2, prediction={**PREDICTION, **curves})
+    assert [len(axes.lines) for axes in prediction_picture([two]).axes[3:]] == [2, 0, 0]
+
+
 def test_every_event_has_a_style():
     assert set(EVENTS) == set(Events._fields)
 
