@@ -85,7 +85,8 @@ class EpisodeEnds:
 
     def state(self) -> dict[str, Any]:
         """Return the exact state; :meth:`restore` continues from it."""
-        return {"lives": self._lives, "lost": self._lost.copy()}
+        lives = None if self._lives is None else self._lives.copy()
+        return {"lives": lives, "lost": self._lost.copy()}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Continue exactly from a state."""

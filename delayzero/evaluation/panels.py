@@ -61,7 +61,7 @@ def draw_events(axes: Axes, prediction: Mapping[str, Any]) -> None:
     """
     horizon = np.array(prediction["horizon"], np.float64)
     for event, (colour, label) in EVENT_STYLES.items():
-        curve = np.array(prediction[f"{event}_policy_agreement"], np.float64)
+        curve = np.array(prediction.get(f"{event}_policy_agreement", np.nan), np.float64)
         if np.isfinite(curve).any():
             axes.plot(horizon, curve, "o-", color=colour, markersize=3, label=label)
 
@@ -85,6 +85,17 @@ def dress(axes: Axes, title: str, below: str, beside: str) -> None:
         axes.spines[side].set_visible(False)
 
 
-def legend_beside(axes: Axes) -> None:
-    """Add a legend on the right of a panel."""
-    axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1.01, 0.5), labelcolor=INK)
+def legend_beside(axes: Axes, *others: Axes) -> None:
+    """Add a legend on the right of a panel, with the lines of other panels too."""
+    lines: dict[str, Any] = {}
+    for panel in (*others, axes):
+        for line, label in zip(*panel.get_legend_handles_labels(), strict=True):
+            lines.setdefault(label, line)
+    axes.legend(
+        list(lines.values()),
+        list(lines),
+        frameon=False,
+        loc="center left",
+        bbox_to_anchor=(1.01, 0.5),
+        labelcolor=INK,
+    )

@@ -64,6 +64,8 @@ def test_presets_are_applied_in_their_order():
     assert compose(["debug", "cartpole"]).interactions == compose(["cartpole"]).interactions
     assert compose(["atari-paper"]).search.method == "puct"
     assert compose(["atari"]).clip_rewards
+    assert compose(["cartpole"]).learner.td_age == 200
+    assert compose(["minatar"]).learner.td_age is None
 
 
 def test_the_published_learner_has_none_of_our_changes():
@@ -71,6 +73,10 @@ def test_the_published_learner_has_none_of_our_changes():
     assert ours.learner.kernel_norm == 1.0
     assert published.learner.kernel_norm is None
     assert published.learner.normalise == "by_step"
+    assert published.learner.td_age == 69_000
+    assert published.learner.bootstrap == "network"
+    assert published.learner.target_period == 200
+    assert published.learner.consistency_steps is None
     assert published.learner.leads(25) == 0
     assert published.search.value == "visits"
     assert published.replay.weights == "relative"

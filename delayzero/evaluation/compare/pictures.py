@@ -100,7 +100,7 @@ def prediction_picture(results: Sequence[AgentResult]) -> Figure:
     for axes in below[len(apart) :]:
         axes.set_axis_off()
     if apart:
-        legend_beside(below[len(apart) - 1])
+        legend_beside(below[len(apart) - 1], *below[: len(apart) - 1])
     figure.tight_layout()
     return figure
 

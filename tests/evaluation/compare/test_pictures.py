@@ -103,6 +103,15 @@ def test_events_of_one_kind_are_not_drawn():
     assert [len(axes.lines) for axes in prediction_picture([two]).axes[3:]] == [2, 0, 0]
 
 
+def test_the_legend_has_the_events_of_all_agents():
+    quiet = {"quiet_policy_agreement": [0.5, 0.4], "reward_policy_agreement": [0.5, 0.4]}
+    life = {"life_policy_agreement": [0.5, 0.4], "reward_policy_agreement": [0.5, 0.4]}
+    results = [made_up("dez", 1, 2, prediction={**PREDICTION, **met}) for met in (quiet, life)]
+    legend = prediction_picture(results).axes[4].get_legend()
+    told = {text.get_text() for text in legend.get_texts()}
+    assert told == {"nothing special", "a reward", "a lost life"}
+
+
 def test_every_event_has_a_style():
     assert set(EVENTS) == set(Events._fields)
 
