@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from delayzero.delays.pictures import GREY, INK
 
@@ -60,17 +61,21 @@ def draw_events(axes: Axes, prediction: Mapping[str, Any]) -> None:
         prediction: Curves by name, see :mod:`delayzero.evaluation.prediction`.
     """
     horizon = np.array(prediction["horizon"], np.float64)
-    for event, (colour, label) in EVENT_STYLES.items():
-        curve = np.array(prediction.get(f"{event}_policy_agreement", np.nan), np.float64)
-        if np.isfinite(curve).any():
-            axes.plot(horizon, curve, "o-", color=colour, markersize=3, label=label)
+    for event, curve in _met(prediction).items():
+        colour, label = EVENT_STYLES[event]
+        axes.plot(horizon, curve, "o-", color=colour, markersize=3, label=label)
 
 
 def has_events(prediction: Mapping[str, Any]) -> bool:
     """Whether several kinds of events were met; in CartPole every step has a reward."""
-    names = [f"{event}_policy_agreement" for event in EVENT_STYLES]
-    curves = [np.array(prediction[name], np.float64) for name in names if name in prediction]
-    return sum(bool(np.isfinite(curve).any()) for curve in curves) > 1
+    return len(_met(prediction)) > 1
+
+
+def _met(prediction: Mapping[str, Any]) -> dict[str, NDArray[np.float64]]:
+    """How often policies agree, by horizon, for each kind of event that was met."""
+    names = {event: f"{event}_policy_agreement" for event in EVENT_STYLES}
+    curves = {e: np.array(prediction.get(name, np.nan), np.float64) for e, name in names.items()}
+    return {event: curve for event, curve in curves.items() if np.isfinite(curve).any()}
 
 
 def dress(axes: Axes, title: str, below: str, beside: str) -> None:

@@ -234,6 +234,11 @@ def breakout(**kwargs):
     return AtariVectorEnv("breakout", num_envs=2, use_fire_reset=False, **kwargs)
 
 
+def fire_and_run(step):
+    """Actions that lose lives quickly: fire, then run to one side."""
+    return np.full(2, 1 if step % 5 == 0 else 3)
+
+
 @pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP])
 @pytest.mark.parametrize("life_loss_info", [True, False])
 def test_queue_survives_a_life_loss_and_not_the_end_of_a_game(mode, life_loss_info):
@@ -243,8 +248,7 @@ def test_queue_survives_a_life_loss_and_not_the_end_of_a_game(mode, life_loss_in
     lives, time = info["lives"].copy(), np.zeros(2, int)
     lost = games = 0
     for step in range(900):
-        actions = np.full(2, 1 if step % 5 == 0 else 3)  # fire, then run to one side
-        _, _, terminated, _, info = vector.step(actions)
+        _, _, terminated, _, info = vector.step(fire_and_run(step))
         for i in range(2):
             if info["_executed_action"][i]:
                 assert info["decision_time"][i] == time[i] - 3
@@ -281,9 +285,8 @@ def test_a_state_written_as_json_continues_at_every_step(mode, life_loss_info):
         observations = state.pop("observations")
         written = json.loads(json.dumps(state, default=lambda value: value.tolist()))
         resumed.restore_delay_state({**written, "observations": observations})
-        actions = np.full(2, 1 if step % 5 == 0 else 3)
-        *_, terminated, truncated, info = whole.step(actions)
-        *_, terminated_too, truncated_too, info_too = resumed.step(actions)
+        *_, terminated, truncated, info = whole.step(fire_and_run(step))
+        *_, terminated_too, truncated_too, info_too = resumed.step(fire_and_run(step))
         np.testing.assert_array_equal(terminated, terminated_too)
         np.testing.assert_array_equal(truncated, truncated_too)
         for name in ("delay", "pending", "executed_action", "decision_time", "lives"):
@@ -300,7 +303,7 @@ def test_lost_lives_reported_as_ends_are_noticed(mode):
 
     def play():
         for step in range(900):
-            vector.step(np.full(2, 1 if step % 5 == 0 else 3))
+            vector.step(fire_and_run(step))
 
     with pytest.raises(DelayError, match="pass life_loss_info=True"):
         play()
@@ -421,7 +424,7 @@ def test_short_games_and_true_resets_raise_no_alarm():
         vector.reset(seed=0)
         ends = 0
         for step in range(300):
-            _, _, terminated, truncated, _ = vector.step(np.full(2, 1 if step % 5 == 0 else 3))
+            _, _, terminated, truncated, _ = vector.step(fire_and_run(step))
             ends += (terminated | truncated).sum()
         assert ends > 3
 
