@@ -4,7 +4,7 @@
     python results/presets/table.py FOLDER ...   add the finished runs in these folders first
 
 A folder is what ``delayzero compare`` wrote. A run replaces an earlier one of the same environment,
-delay, agent and seed.
+delay, agent, processor and seed.
 """
 
 import json
@@ -23,7 +23,7 @@ SOLVED = {"CartPole-v1": 475.0}
 
 def key(run):
     """Return what tells a run from others."""
-    return (*(run[name] for name in CELL), run["seed"])
+    return (*(run[name] for name in CELL), run["versions"]["cpu"], run["seed"])
 
 
 def kept(result):
@@ -44,12 +44,13 @@ runs = dict(sorted(runs.items()))
 if sys.argv[1:]:
     KEPT.write_text("".join(json.dumps(run) + "\n" for run in runs.values()))
 
-print("| environment | delay | agent | scores by seed | mean | solved |")
-print("|---|---|---|---|---|---|")
+print("| environment | delay | agent | processor | seeds | scores by seed | mean | solved |")
+print("|---|---|---|---|---|---|---|---|")
 for cell, group in groupby(runs.values(), lambda run: key(run)[:-1]):
     members = list(group)
     scores, enough = [run["score"] for run in members], SOLVED.get(cell[0])
     solved = f"{sum(s >= enough for s in scores)} of {len(scores)}" if enough else ""
     each = ", ".join(f"{score:.0f}" if enough else f"{score:.1f}" for score in scores)
-    mean = sum(scores) / len(scores)
-    print(f"| {cell[0]} | `{cell[1]}` | {cell[2]} | {each} | {mean:.1f} | {solved} |")
+    mean, seeds = sum(scores) / len(scores), f"{members[0]['seed']} to {members[-1]['seed']}"
+    env, delay, agent, cpu = cell
+    print(f"| {env} | `{delay}` | {agent} | {cpu} | {seeds} | {each} | {mean:.1f} | {solved} |")
