@@ -20,30 +20,19 @@ import numpy as np
 from jax import Array
 
 from delayzero.actions import Queue
+from delayzero.evaluation.way import Events, draw_starts, way_from
 from delayzero.learning.loss import cosine
 from delayzero.model import WorldModel, flat_latents
 from delayzero.model.parts import Prediction
 from delayzero.playing.environments import delayed, make_env
 from delayzero.playing.streams import STREAM_EVALUATION, STREAM_PREDICTION_ENVS, run_key, run_seed
 from delayzero.playing.system import System
-from delayzero.replay import (
-    Replay,
-    append,
-    can_be_sampled,
-    draw_uniformly,
-    queues_at,
-    row_times,
-    stacked_frames,
-)
+from delayzero.replay import Replay, append
 
 POSITIONS = 512
 """Positions from which the model is rolled."""
 ENVS = 8
 """Environments played in parallel to collect these positions."""
-
-
-JUMP = 0.9
-"""A step is a jump if the observation changes more than in this share of all measured steps."""
 
 Curves = dict[str, list[float | None]]
 """Curves by name, with an entry for each number of steps ahead."""
@@ -60,19 +49,6 @@ class Nearness(NamedTuple):
     """Whether the most likely action is the same."""
     value_error: Array
     """The absolute difference of values."""
-
-
-class Events(NamedTuple):
-    """What lies on the way to a rolled state; the fields exclude each other, the first wins."""
-
-    life: Any
-    """A life was lost, and the game went on. Only here states after the end of a return count."""
-    reward: Any
-    """There was a reward."""
-    jump: Any
-    """The observation changed much in one step, as where objects appear or the scene changes."""
-    quiet: Any
-    """None of these."""
 
 
 class Part(NamedTuple):
@@ -141,79 +117,43 @@ def foresight(
         replay: The rows.
         key: A random key.
     """
-    usable = can_be_sampled(replay, horizon)
-    slots, envs = draw_uniformly(key, usable, positions)
-    times, start = row_times(replay)[slots], replay.start[slots, envs]
-    transitions = replay.transitions
-    ends = transitions.terminated | transitions.truncated
+    starts = draw_starts(replay, horizon, positions, key)
+    way = way_from(starts, horizon)
+    bound = model.bind(variables)
 
-    def encoded(k: Array) -> Array:
-        """Return the real latents k steps later."""
-        frames = stacked_frames(replay, times + k, envs, start)
-        queue = queues_at(replay, (slots + k) % replay.rows, envs)
-        return model.bind(variables).represent(frames, queue)
+    def encoded(step: Array) -> Array:
+        """Return the real latents of a step."""
+        return bound.represent(starts.frames(step), starts.queue(step))
 
-    def newest(k: Array) -> Array:
-        return stacked_frames(replay, times + k, envs, start, 1).astype(jnp.float32)
-
-    steps = jnp.arange(horizon, dtype=jnp.int32)
-    in_one_game = ~transitions.final[(slots + 1 + steps[:, None]) % replay.rows, envs]
-    in_one_game = jnp.cumprod(in_one_game, axis=0).astype(bool)  # [H, B]
-    changes = jax.lax.map(lambda k: _mean_change(newest(k), newest(k + 1)), steps)
-    jumps = changes > jnp.nanquantile(jnp.where(in_one_game, changes, jnp.nan), JUMP)
     now = encoded(jnp.int32(0))
 
-    def forecast(k: Array) -> Array:
-        """Return the latents that the forecaster predicts after k + 1 steps."""
-        actions = transitions.action[(slots[:, None] + steps) % replay.rows, envs[:, None]]
-        queue = Queue(actions, jnp.broadcast_to(steps <= k, actions.shape))
-        return model.bind(variables).forecast(now, queue)
-
-    def ahead(carry: Any, k: Array) -> tuple[Any, Quality]:
-        latent, alive, lost, rewarded, jumped = carry
-        rows = (slots + k) % replay.rows
-        reward = transitions.reward[rows, envs]
-        alive = alive & ~ends[rows, envs]
-        lost, rewarded = lost | transitions.terminated[rows, envs], rewarded | (reward != 0)
-        jumped = jumped | jumps[k]
-        bound = model.bind(variables)
-        stepped, real = bound.step(latent, transitions.action[rows, envs]), encoded(k + 1)
+    def ahead(latent: Array, k: Array) -> tuple[Array, tuple[Nearness, Nearness, Array]]:
+        """Predict the state after k + 1 steps; ``[B]`` each: how near it is, and its reward."""
+        stepped, real = bound.step(latent, way.action[k]), encoded(k + 1)
         prefix, _ = bound.value_prefix(stepped, bound.initial_memory(positions))
-        latent = stepped if model.forecaster is None else forecast(k)
-        found = model.support.decode(prefix) * jnp.sign(reward) >= jnp.abs(reward) / 2
+        if model.forecaster is None:
+            latent = stepped
+        else:
+            latent = bound.forecast(now, _queue_of(way.action, k + 1))
+        near = _nearness(bound, latent, real), _nearness(bound, now, real)
+        return latent, (*near, model.support.decode(prefix))
 
-        def mean(values: Array, chosen: Array = alive) -> Array:
-            return jnp.sum(jnp.where(chosen, values, 0)) / jnp.sum(chosen)  # NaN for no position
+    steps = jnp.arange(horizon, dtype=jnp.int32)
+    rolled, stale, reward = jax.lax.scan(ahead, now, steps)[1]  # [H, B] each
+    found = reward * jnp.sign(way.reward) >= jnp.abs(way.reward) / 2
 
-        rolled, stale = _nearness(bound, latent, real), _nearness(bound, now, real)
+    def part(chosen: Array) -> Part:
+        agreement, error = rolled.policy_agreement, rolled.value_error
+        return Part(_mean(agreement, chosen), _mean(error, chosen), chosen.sum(axis=1))
 
-        def part(event: Array) -> Part:
-            chosen = event & in_one_game[k] & usable.any()
-            agreement, error = rolled.policy_agreement, rolled.value_error
-            return Part(mean(agreement, chosen), mean(error, chosen), jnp.sum(chosen))
-
-        calm = ~lost & alive
-        events = Events(
-            life=lost,
-            reward=calm & rewarded,
-            jump=calm & ~rewarded & jumped,
-            quiet=calm & ~rewarded & ~jumped,
-        )
-        paid = usable.any() & in_one_game[k] & ~lost & (reward != 0)
-        quality = Quality(
-            rolled=jax.tree.map(mean, rolled),
-            stale=jax.tree.map(mean, stale),
-            positions=jnp.sum(alive),
-            reward_recall=mean(found, paid),
-            rewards=jnp.sum(paid),
-            by_event=Events(*map(part, events)),
-        )
-        return (latent, alive, lost, rewarded, jumped), quality
-
-    nothing = jnp.zeros(positions, bool)
-    begin = now, jnp.full(positions, usable.any()), nothing, nothing, nothing
-    quality: Quality = jax.lax.scan(ahead, begin, steps)[1]
-    return quality
+    return Quality(
+        rolled=Nearness(*(_mean(values, way.alive) for values in rolled)),
+        stale=Nearness(*(_mean(values, way.alive) for values in stale)),
+        positions=way.alive.sum(axis=1),
+        reward_recall=_mean(found, way.paid),
+        rewards=way.paid.sum(axis=1),
+        by_event=Events(*map(part, way.events)),
+    )
 
 
 def horizon_of(system: System) -> int:
@@ -266,9 +206,15 @@ def _nearness(model: WorldModel, latent: Array, real: Array) -> Nearness:
     )
 
 
-def _mean_change(before: Array, after: Array) -> Array:
-    """Return the mean absolute difference of observations ``[B, ...]``, ``[B]``."""
-    return jnp.abs(after - before).mean(axis=tuple(range(1, before.ndim)))
+def _mean(values: Array, chosen: Array) -> Array:
+    """Return the means over chosen positions, ``[H]``; NaN where there is none."""
+    return jnp.where(chosen, values, 0).sum(axis=1) / chosen.sum(axis=1)
+
+
+def _queue_of(actions: Array, count: Array) -> Queue:
+    """Return queues ``[B, H]`` of the first of these actions, ``[H, B]``."""
+    filled = jnp.arange(len(actions)) < count
+    return Queue(actions.T, jnp.broadcast_to(filled, actions.T.shape))
 
 
 def _length(x: Array) -> Array:

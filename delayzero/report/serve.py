@@ -13,6 +13,7 @@ import re
 import secrets
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from http import HTTPStatus
 from http.cookies import CookieError, SimpleCookie
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -95,7 +96,7 @@ def serve(site: Site, host: str, port: int, ready: Callable[[str], None]) -> Non
         UsageError: The host or the port cannot be used.
     """
     try:
-        server = ThreadingHTTPServer((host, port), handler(site, host))
+        server = ThreadingHTTPServer((host, port), partial(Handler, site, host))
     except (OSError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or error
         raise UsageError(
@@ -129,96 +130,104 @@ def new_token(host: str) -> str:
     return "" if address.is_loopback else secrets.token_urlsafe(24)
 
 
-def handler(site: Site, host: str) -> type[BaseHTTPRequestHandler]:
-    """The class that answers requests."""
+class Handler(BaseHTTPRequestHandler):
+    """Answers requests.
 
-    class Handler(BaseHTTPRequestHandler):
-        server_version, sys_version = "delayzero", ""
+    Args:
+        site: What is served.
+        host: The address that was typed to listen at.
+        request: What :class:`BaseHTTPRequestHandler` takes.
+    """
 
-        def do_GET(self) -> None:
-            """Answer a request."""
-            address = urlsplit(self.path)
-            if not self._own_name():
-                self._send(HTTPStatus.MISDIRECTED_REQUEST, "This server has another name.")
-            elif site.token and self._typed_token(address.query):
-                self._keep_token()
-            elif site.token and not self._has_cookie():
-                self._send(HTTPStatus.FORBIDDEN, "Open the address that delayzero printed.")
-            elif address.path == "/":
-                self._send(HTTPStatus.OK, site.page(), "text/html")
-            elif address.path == "/version":
-                self._send(HTTPStatus.OK, site.version())
-            elif (path := self._video(address.path)) is not None:
-                self._send_file(path)
-            else:
-                self._send(HTTPStatus.NOT_FOUND, "There is nothing here.")
+    server_version, sys_version = "delayzero", ""
 
-        def _own_name(self) -> bool:
-            """Whether the browser means this machine (a page elsewhere may not ask through it)."""
-            name = re.sub(r":\d+$", "", self.headers.get("Host") or "")
-            return bool(site.token) or name in (*NAMES, host)
+    def __init__(self, site: Site, host: str, *request: Any) -> None:
+        self.site, self.host = site, host
+        super().__init__(*request)  # answers the request at once
 
-        def _typed_token(self, query: str) -> bool:
-            typed = parse_qs(query).get("token", [""])[0]
-            return hmac.compare_digest(typed.encode(), site.token.encode())
+    def do_GET(self) -> None:
+        """Answer a request."""
+        address = urlsplit(self.path)
+        if not self._own_name():
+            self._send(HTTPStatus.MISDIRECTED_REQUEST, "This server has another name.")
+        elif self.site.token and self._typed_token(address.query):
+            self._keep_token()
+        elif self.site.token and not self._has_cookie():
+            self._send(HTTPStatus.FORBIDDEN, "Open the address that delayzero printed.")
+        elif address.path == "/":
+            self._send(HTTPStatus.OK, self.site.page(), "text/html")
+        elif address.path == "/version":
+            self._send(HTTPStatus.OK, self.site.version())
+        elif (path := self._video(address.path)) is not None:
+            self._send_file(path)
+        else:
+            self._send(HTTPStatus.NOT_FOUND, "There is nothing here.")
 
-        def _has_cookie(self) -> bool:
-            try:
-                cookie = SimpleCookie(self.headers.get("Cookie", ""))
-            except CookieError:
-                return False
-            kept = cookie[COOKIE].value if COOKIE in cookie else ""
-            return hmac.compare_digest(kept.encode(), site.token.encode())
+    def _own_name(self) -> bool:
+        """Whether the browser means this machine (a page elsewhere may not ask through it)."""
+        name = re.sub(r":\d+$", "", self.headers.get("Host") or "")
+        return bool(self.site.token) or name in (*NAMES, self.host)
 
-        def _keep_token(self) -> None:
-            self.send_response(HTTPStatus.SEE_OTHER)
-            self.send_header("Set-Cookie", f"{COOKIE}={site.token}; HttpOnly; SameSite=Lax; Path=/")
-            self.send_header("Location", "/")
-            self.send_header("Content-Length", "0")
-            self.end_headers()
+    def _typed_token(self, query: str) -> bool:
+        typed = parse_qs(query).get("token", [""])[0]
+        return hmac.compare_digest(typed.encode(), self.site.token.encode())
 
-        def _video(self, path: str) -> Path | None:
-            if not path.startswith("/video/"):
-                return None
-            found = site.video(path.removeprefix("/video/"))
-            return found if found is not None and found.is_file() else None
+    def _has_cookie(self) -> bool:
+        try:
+            cookie = SimpleCookie(self.headers.get("Cookie", ""))
+        except CookieError:
+            return False
+        kept = cookie[COOKIE].value if COOKIE in cookie else ""
+        return hmac.compare_digest(kept.encode(), self.site.token.encode())
 
-        def _send_file(self, path: Path) -> None:
-            kind = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
-            self._answer(HTTPStatus.OK, path.read_bytes(), kind, SANDBOX)
+    def _keep_token(self) -> None:
+        self.send_response(HTTPStatus.SEE_OTHER)
+        kept = f"{COOKIE}={self.site.token}; HttpOnly; SameSite=Lax; Path=/"
+        self.send_header("Set-Cookie", kept)
+        self.send_header("Location", "/")
+        self.send_header("Content-Length", "0")
+        self.end_headers()
 
-        def _send(self, status: HTTPStatus, text: str, kind: str = "text/plain") -> None:
-            self._answer(status, text.encode(), f"{kind}; charset=utf-8")
+    def _video(self, path: str) -> Path | None:
+        if not path.startswith("/video/"):
+            return None
+        found = self.site.video(path.removeprefix("/video/"))
+        return found if found is not None and found.is_file() else None
 
-        def _answer(
-            self,
-            status: HTTPStatus,
-            content: bytes,
-            kind: str,
-            more: Mapping[str, str] = MappingProxyType({}),
-        ) -> None:
-            self.send_response(status)
-            for name, value in {
-                "Content-Type": kind,
-                "Content-Length": str(len(content)),
-                "Cache-Control": "no-store",
-                "X-Content-Type-Options": "nosniff",
-                "Referrer-Policy": "no-referrer",
-                "Cross-Origin-Resource-Policy": "same-origin",
-                **more,
-            }.items():
-                self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(content)
+    def _send_file(self, path: Path) -> None:
+        kind = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
+        self._answer(HTTPStatus.OK, path.read_bytes(), kind, SANDBOX)
 
-        def log_message(self, format: str, *args: Any) -> None:
-            """Print nothing."""
+    def _send(self, status: HTTPStatus, text: str, kind: str = "text/plain") -> None:
+        self._answer(status, text.encode(), f"{kind}; charset=utf-8")
 
-        def handle(self) -> None:
-            """Answer a connection, whose browser may leave at any time."""
-            try:
-                super().handle()
-            except ConnectionError:
-                return
+    def _answer(
+        self,
+        status: HTTPStatus,
+        content: bytes,
+        kind: str,
+        more: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        self.send_response(status)
+        for name, value in {
+            "Content-Type": kind,
+            "Content-Length": str(len(content)),
+            "Cache-Control": "no-store",
+            "X-Content-Type-Options": "nosniff",
+            "Referrer-Policy": "no-referrer",
+            "Cross-Origin-Resource-Policy": "same-origin",
+            **more,
+        }.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(content)
 
-    return Handler
+    def log_message(self, format: str, *args: Any) -> None:
+        """Print nothing."""
+
+    def handle(self) -> None:
+        """Answer a connection, whose browser may leave at any time."""
+        try:
+            super().handle()
+        except ConnectionError:
+            return

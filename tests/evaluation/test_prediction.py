@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from delayzero.actions import Queue
-from delayzero.evaluation.prediction import JUMP, Events, Nearness, foresight
+from delayzero.evaluation.prediction import Nearness, foresight
+from delayzero.evaluation.way import JUMP, Events
 from delayzero.files import plain
 from delayzero.playing.environments import make_training_env
 from delayzero.playing.system import build_system

@@ -2,6 +2,7 @@ import contextlib
 import http.client
 import json
 import threading
+from functools import partial
 from http.server import ThreadingHTTPServer
 
 import pytest
@@ -11,7 +12,7 @@ from delayzero.cli import main
 from delayzero.report import cli
 from delayzero.report.gather import gather
 from delayzero.report.page import report_page
-from delayzero.report.serve import LOOPBACK, Site, handler, new_token
+from delayzero.report.serve import LOOPBACK, Handler, Site, new_token
 
 from .made import make_run
 
@@ -23,7 +24,8 @@ def served(folder, token=""):
     def make(link):
         return report_page(gather([folder]), "title", "command", link, live=True)
 
-    server = ThreadingHTTPServer((LOOPBACK, 0), handler(Site([folder], make, token), LOOPBACK))
+    site = Site([folder], make, token)
+    server = ThreadingHTTPServer((LOOPBACK, 0), partial(Handler, site, LOOPBACK))
     thread = threading.Thread(target=server.serve_forever, args=(0.05,))
     thread.start()
     try:

@@ -10,7 +10,7 @@ from delayzero.evaluation.compare.pictures import (
 )
 from delayzero.evaluation.compare.results import Estimate, mean_curve
 from delayzero.evaluation.panels import EVENTS
-from delayzero.evaluation.prediction import Events
+from delayzero.evaluation.way import Events
 
 from .made_up import made_up
 
