@@ -130,15 +130,36 @@ def load(run: str | Path, *, seed: int = 0, trust: bool = False) -> Policy:
             name any (``callback:...``).
 
     Raises:
-        UsageError: There is no such run, it has no checkpoint yet, or it names code that is not
-            trusted.
+        UsageError: There is no such run, it has no checkpoint yet, it names code that is not
+            trusted, or the seed is no whole number from 0.
     """
-    folder = RunFolder(Path(run))
+    folder = RunFolder(_folder(run))
     system, variables = load_weights(folder.path, trust=trust, with_env=False)
     trained, here = data_type(folder.as_begun(system.config)), system.dtype
     if trained != here:
         say(f"{run} was trained in {trained}; this machine computes in {here}")
     return Policy(system, variables, seed=seed)
+
+
+def _folder(run: str | Path) -> Path:
+    """Return the folder of a run.
+
+    Raises:
+        UsageError: It is no path, or one that cannot be.
+    """
+    try:
+        path = Path(run)
+        with contextlib.suppress(FileNotFoundError):
+            path.stat()
+    except TypeError:
+        raise UsageError(
+            f"run is of the type {type(run).__name__}; it should be the folder of a run, such as "
+            "'runs/mine'"
+        ) from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise UsageError(f"{str(run)!r:.200} is not the folder of a run: {reason}") from None
+    return path
 
 
 def _call(presets: tuple[str, ...], settings: dict[str, Any]) -> str:

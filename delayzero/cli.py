@@ -6,6 +6,7 @@ Importing this module imports nothing heavy; a command's module is imported when
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -69,6 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit code: 0 for success, 2 for an error that the user can fix, printed as one line,
         130 after Ctrl-C.
     """
+    _escape_what_cannot_be_printed()
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
         code = _dispatch(words)
@@ -84,6 +86,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         print(f"delayzero: error: {_one_line(error)}", file=sys.stderr)
         return 2
+
+
+def _escape_what_cannot_be_printed() -> None:
+    """Print characters that a stream cannot encode, such as those of odd names, as escapes."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _dispatch(words: list[str]) -> int:

@@ -19,6 +19,7 @@ import numpy as np
 
 from delayzero.arguments import UsageError
 from delayzero.forms import Form, anything
+from delayzero.words import encodable
 
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 """Numbers of the errors of a full disk and of a used up quota."""
@@ -70,11 +71,14 @@ def check_out(out: Path) -> None:
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
-    """Write a file atomically: readers see the old or the new content, even after a crash."""
+    """Write a file atomically: readers see the old or the new content, even after a crash.
+
+    What UTF-8 cannot encode becomes the replacement character.
+    """
     unfinished = path.with_name(f".{path.name}.unfinished")
     try:
         with named(path), unfinished.open("wb") as file:
-            file.write(content.encode() if isinstance(content, str) else content)
+            file.write(encodable(content).encode() if isinstance(content, str) else content)
             file.flush()
             os.fsync(file.fileno())
     except OSError:
@@ -125,8 +129,9 @@ def read_json(path: Path, remedy: str, form: Form = anything) -> dict[str, Any]:
         form: Of the object.
 
     Raises:
-        UsageError: The file holds no JSON object, or one of another form.
+        UsageError: The file holds no JSON object, or one of another form, or is no regular file.
     """
+    _check_regular(path, remedy)
     return _parsed(path.read_bytes(), path, remedy, form)
 
 
@@ -139,8 +144,10 @@ def read_lines(path: Path, remedy: str, form: Form = anything) -> list[dict[str,
         form: Of each object.
 
     Raises:
-        UsageError: A complete line holds no JSON object, or one of another form.
+        UsageError: A complete line holds no JSON object, or one of another form, or the file is no
+            regular one.
     """
+    _check_regular(path, remedy)
     *complete, _ = path.read_bytes().split(b"\n")
     return [_parsed(line, path, remedy, form) for line in complete]
 
@@ -157,13 +164,21 @@ def last_line(path: Path, remedy: str, form: Form = anything) -> dict[str, Any] 
         None if no line is complete.
 
     Raises:
-        UsageError: The line holds no JSON object, or one of another form.
+        UsageError: The line holds no JSON object, or one of another form, or the file is no regular
+            one.
     """
+    _check_regular(path, remedy)
     with path.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - 2 * LONGEST_LINE))  # the last line may be half written
         *complete, _ = file.read().split(b"\n")
     return _parsed(complete[-1], path, remedy, form) if complete else None
+
+
+def _check_regular(path: Path, remedy: str) -> None:
+    """Check that reading a file comes to an end: reading a pipe waits for a writer."""
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise UsageError(f"{path} is a device or a pipe; {remedy}")
 
 
 def _parsed(content: bytes, path: Path, remedy: str, form: Form) -> dict[str, Any]:

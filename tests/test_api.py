@@ -199,6 +199,16 @@ def test_a_batch_is_decided_as_each_alone(trained):
         (np.zeros(2), {"pending": [3]}, "pending holds 3; actions are whole numbers from 0 to 2"),
         (np.zeros(2), {"pending": [0.5]}, r"pending holds 0\.5"),
         (np.zeros((2, 2)), {}, "2 observations for a state of 1 environments"),
+        ([1e300, 0], {}, "the observation is not finite in float32"),
+        ([[1, 2], [3]], {}, "the observation is not an array of numbers"),
+        (np.zeros(2), {"delay": "3"}, "delay is '3'; it should be a whole number from 0"),
+        (np.zeros(2), {"delay": {}}, r"delay is \{\}; it should be a whole number"),
+        (np.zeros(2), {"delay": True, "pending": [0]}, "delay is True; it should be a whole"),
+        (np.zeros(2), {"delay": 2.0, "pending": [0, 0]}, r"delay is 2\.0; it should be a whole"),
+        (np.zeros(2), {"delay": 10**5000}, "delay is a very long number; it should be a whole"),
+        (np.zeros(2), {"delay": [[1, 2], [3]]}, "delay is not an array of numbers"),
+        (np.zeros(2), {"pending": [[1, 2], [0]]}, "pending is not an array of numbers"),
+        (np.zeros(2), {"pending": [True]}, "pending holds True"),
     ],
 )
 def test_a_policy_says_what_does_not_fit(trained, observation, arguments, message):
@@ -206,6 +216,50 @@ def test_a_policy_says_what_does_not_fit(trained, observation, arguments, messag
     state = policy.reset(np.zeros(2))
     with pytest.raises(UsageError, match=message):
         policy.act(observation, state, **arguments)
+
+
+@pytest.mark.parametrize(
+    ("pending", "message"),
+    [
+        (5, "pending is 5; it should be a sequence of actions for each environment"),
+        (np.array(5), "it should be a sequence of actions for each environment"),
+        ([[1], [[1, 2], [0]]], "pending is not an array of numbers"),
+        ([[1]], "pending has 1 queues for 2 environments"),
+    ],
+)
+def test_a_policy_says_what_does_not_fit_a_batch(trained, pending, message):
+    policy = delayzero.load(trained[0].folder)
+    state = policy.reset(np.zeros((2, 2)))
+    with pytest.raises(UsageError, match=message):
+        policy.act(np.zeros((2, 2)), state, pending=pending)
+
+
+def test_a_policy_takes_whole_numbers_and_those_of_numpy(trained):
+    policy = delayzero.load(trained[0].folder, seed=np.int64(3))
+    policy.warm_up(np.int32(2))
+    state = policy.reset(np.zeros(2), length=np.int8(2))
+    assert state.first_queue.shape == (2,)
+    queue = [np.int64(1), np.array(2)]
+    action, _ = policy.act(np.zeros(2), state, delay=np.uint8(2), pending=queue)
+    assert action == policy.act(np.zeros(2), state, delay=2, pending=[1, 2])[0]
+    for wrong in ("3", 2.5, 2.0, True, -1, 2**70):
+        with pytest.raises(UsageError, match=r"length is .*; it should be a whole number from 0"):
+            policy.reset(np.zeros(2), length=wrong)
+    for wrong in (-1, 0, "a", 2.0, True):
+        with pytest.raises(UsageError, match=r"batch is .*; it should be a whole number from 1"):
+            policy.warm_up(wrong)
+    for wrong in ("x", 2**70, -1, 1.0, True, None):
+        with pytest.raises(UsageError, match=r"seed is .*; it should be a whole number from 0"):
+            delayzero.load(trained[0].folder, seed=wrong)
+
+
+def test_integers_that_the_data_type_cannot_hold_are_refused():
+    config = configure(["cartpole"], {"agent": "random"})
+    policy = Policy(build_system(config, Spaces((2,), np.dtype(np.uint8), ActionSpec(3))), None)
+    policy.reset(np.array([0, 255]))
+    for wrong in (256, -1):
+        with pytest.raises(UsageError, match=f"observation holds {wrong}; .* uint8, from 0 to 255"):
+            policy.reset(np.array([0, wrong]))
 
 
 def test_another_data_type_than_in_training_is_said(trained, capsys, tmp_path):
@@ -237,6 +291,27 @@ def test_longer_queues_than_in_training_are_rolled_too(trained):
         (("cartpole",), {"agent": "random", "update_ratio": 3}, "not a setting of the agent"),
         (("cartpole",), {"learner.batch_size": 0}, "--learner.batch-size is 0"),
         (("cartpole",), {"learner": 3}, "unknown setting --learner"),
+        (("cartpole",), {"--seed": 5}, "unknown setting '--seed'; did you mean 'seed'"),
+        (("cartpole",), {"-seed": 5}, "unknown setting '-seed'; did you mean 'seed'"),
+        (("cartpole",), {"_seed": 5}, "unknown setting '_seed'; did you mean 'seed'"),
+        (("cartpole",), {"--delay": "walk:2"}, "unknown setting '--delay'; did you mean 'delay'"),
+        (("cartpole",), {"help": 5}, "unknown setting --help"),
+        (("cartpole",), {"tyro_interactions": 5}, "unknown setting --tyro-interactions"),
+        (("cartpole",), {"learner": {"-batch_size": 5}}, "unknown setting --learner.-batch-size"),
+        (("cartpole",), {"learner": {"zzz": {}}}, "unknown setting --learner.zzz"),
+        (("cartpole",), {"seed": {}}, r"--seed is \{\}; it should be a whole number"),
+        (("cartpole",), {"learner": {5: 5}}, "the name of a setting is of the type int"),
+        (
+            ("cartpole",),
+            {"learner": {"batch_size": 5, "batch-size": 6}},
+            "the setting --learner.batch-size is given twice",
+        ),
+        (
+            ("cartpole",),
+            {"learner": {"batch_size": 5}, "learner.batch_size": 6},
+            "the setting --learner.batch-size is given twice",
+        ),
+        (("cartpole",), {"x" * 5000: 1}, r"unknown setting 'x+\.\.\.x+'; type"),
     ],
 )
 def test_wrong_settings_are_refused(presets, settings, message):
@@ -252,11 +327,26 @@ def test_keywords_are_the_settings_of_the_command_line(tmp_path):
     assert config.replay.capacity == 5000
     assert config.folder == str(tmp_path)
     assert configure(["cartpole", "debug"], {}) == compose(["cartpole", "debug"])
+    assert configure(["cartpole"], {"learner": {}, "log-every": 7}).log_every == 7
+
+
+def test_groups_within_groups_without_end():
+    settings: dict = {}
+    settings["learner"] = settings
+    with pytest.raises(UsageError, match=r"unknown setting 'learner\.lear\.\.\."):
+        configure(["cartpole"], settings)
 
 
 def test_loading_what_is_no_run(tmp_path):
     with pytest.raises(UsageError, match="holds no run"):
         delayzero.load(tmp_path)
+    with pytest.raises(UsageError, match="holds no run"):
+        delayzero.load(tmp_path / "nowhere")
+    with pytest.raises(UsageError, match="run is of the type NoneType; it should be the folder"):
+        delayzero.load(None)
+    for wrong in ("x" * 5000, "a\0b"):
+        with pytest.raises(UsageError, match=r"^'.{3,300} is not the folder of a run: "):
+            delayzero.load(wrong)
 
 
 def test_functions_without_a_name_of_their_own_need_a_folder():

@@ -9,6 +9,8 @@ from delayzero import cli, extras
 from delayzero.arguments import Parser, UsageError, positive, whole
 from delayzero.cli import main
 from delayzero.delays import responder
+from delayzero.delays.cli import _recorded
+from delayzero.delays.network import Recording, Sample, write_trace
 from delayzero.delays.responder import open_responder, serve
 
 
@@ -130,6 +132,7 @@ def test_help_explains_trace_files(verb, columns, capsys):
         (["record", "127.0.0.1:1", "--period", "0"], "should be above 0"),
         (["record", "127.0.0.1:1", "--packets", "0"], "should be at least 1"),
         (["record", "127.0.0.1:1", "--period", "0.5"], "at least 1 ms"),
+        (["record", "127.0.0.1:1", "--period", "1e30"], "at most 86400000 ms (a day)"),
         (["echo", "--port", "70000"], "between 0 and 65535"),
         (["echo", "--port", "x"], "'x' should be a whole number"),
         (["echo", "--host", "192.0.2.1"], "not an address of this machine"),
@@ -169,6 +172,20 @@ def test_record_writes_a_trace_and_the_line_to_use_it(tmp_path, capsys):
     assert "delayzero delays show trace:my%20trace.csv@2ms" in captured.out
     assert "4/4" in captured.err
     assert main(["delays", "show", "trace:my trace.csv@2ms"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("count", "shown"),
+    [
+        (1, "p50 1.00 ms, p99 1.00"),
+        (2, "p50 1.00 ms, p99 2.00"),
+        (200, "p50 100.00 ms, p99 198.00"),
+    ],
+)
+def test_record_shows_quantiles_by_one_rule(count, shown, tmp_path):
+    samples = tuple(Sample(0.0, float(i + 1), False) for i in reversed(range(count)))
+    write_trace(samples, tmp_path / "trace.csv")
+    assert shown in _recorded(Recording(samples, True), tmp_path / "trace.csv", 20.0)
 
 
 @pytest.mark.parametrize(("words", "address", "lines"), [

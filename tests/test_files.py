@@ -170,3 +170,15 @@ def test_a_full_disk_is_told_with_what_to_do(monkeypatch, capsys):
         "delayzero: error: there is no space left on the disk for 'there/a.json'; free some, and "
         "type the same command\n"
     )
+
+
+def test_text_that_utf8_cannot_encode_is_written_all_the_same(tmp_path):
+    write_whole(tmp_path / "page", "a\udcffb\ud800c\udcc3\udcbc")
+    assert (tmp_path / "page").read_text("utf-8") == "a\ufffdb\ufffdcü"
+
+
+@pytest.mark.parametrize("read", [read_json, read_lines, last_line])
+def test_a_pipe_is_not_read(tmp_path, read):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UsageError, match=r"pipe is a device or a pipe; restore it$"):
+        read(tmp_path / "pipe", "restore it")

@@ -30,6 +30,11 @@ EXAMPLES = {
     "agents": '["dez", "oblivious"]',
     "seeds": "[0, 1, 2]",
 }
+MOST_RUNS = 10_000
+"""Of a plan: to check more of them takes minutes."""
+DEEPEST = 8
+"""Lists and tables within each other; no plan needs as many."""
+TOO_DEEP = "lists or tables are nested too deeply; write settings as NAME or GROUP.NAME"
 
 
 @dataclass(frozen=True)
@@ -43,6 +48,11 @@ class Part:
     seeds: tuple[int, ...]
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Further settings of every run, by name."""
+
+    @property
+    def count(self) -> int:
+        """The number of its runs; those of agents without delay count for every law."""
+        return len(self.envs) * len(self.laws) * len(self.agents) * len(self.seeds)
 
     def settings_of(self, env: str, law: str, agent: str, seed: int) -> dict[str, Any]:
         """The settings of a run, without its folder. An agent without delay has no law."""
@@ -147,7 +157,20 @@ def read_plan(name: str) -> Campaign:
         values = tomllib.loads(content.decode())
     except ValueError as error:  # not TOML, or not UTF-8
         raise UsageError(f"{name} is not a TOML file: {error}") from None
+    except RecursionError:
+        raise UsageError(f"{name}: {TOO_DEEP}") from None
+    if _deep(values):
+        raise UsageError(f"{name}: {TOO_DEEP}")
     return plan_of(path.stem, values, name)
+
+
+def _deep(values: Any) -> bool:
+    """Whether lists and tables are nested more deeply than ``DEEPEST``."""
+    level = [values]
+    for _ in range(DEEPEST):
+        inner = [one.values() if isinstance(one, dict) else one for one in level]
+        level = [v for one in inner for v in one if isinstance(v, (dict, list))]
+    return bool(level)
 
 
 def packaged() -> list[str]:
@@ -171,11 +194,17 @@ def plan_of(name: str, values: Mapping[str, Any], where: str) -> Campaign:
     parts = values.get("parts", [{}])
     if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
         raise UsageError(f"{where}: write each part under a line [[parts]]")
-    made = []
+    made, runs = [], 0
     for i, part in enumerate(parts):
         here = f"{where}, part {i + 1}" if "parts" in values else where
         _check_keys(part, PART_KEYS, here)
         made.append(_part({**values, **part}, values.get("settings", {}), part, here))
+        runs += made[-1].count
+        if runs > MOST_RUNS:
+            raise UsageError(
+                f"{here}: these are {runs} runs (environments x laws x agents x seeds), and a plan "
+                f"has at most {MOST_RUNS}; write several plans"
+            )
     if not made:
         raise UsageError(f"{where}: the plan has no runs; leave out `parts`, or write one")
     return Campaign(

@@ -148,7 +148,7 @@ def _standing(paths: RunPaths, run: Mapping[str, Any], alive: bool) -> Standing:
     if paths.result.exists():
         result = _read(paths.result)
         if wrong := contradiction(result, settings_beside(paths)):
-            reason = f"{paths.result.name} is the result of another run: {wrong}"
+            reason = f"{paths.result.name} is not the result of this run: {wrong}"
             return Standing(name, "failed", attempts=attempts, reason=reason)
         seconds, score = _number(result.get("train_seconds")), _number(result.get("score"))
         return Standing(name, "done", 1.0, seconds or 0.0, score, attempts)

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from delayzero.arguments import Parser, UsageError, check_verb, positive, whole
 from delayzero.delays import demo
 from delayzero.delays.channel import resolve_law
@@ -254,8 +256,8 @@ def _check_target(path: Path, overwrite: bool) -> None:
 
 def _recorded(recording: Recording, path: Path, period: float) -> str:
     """Summarise a measurement, with the command that shows it."""
-    delays = sorted(sample.delay_ms for sample in recording.samples)
-    middle, late = delays[len(delays) // 2], delays[int(0.99 * (len(delays) - 1))]
+    delays = [sample.delay_ms for sample in recording.samples]
+    middle, late = np.quantile(delays, (0.5, 0.99), method="inverted_cdf")
     stopped = "" if recording.complete else "stopped early; "
     law = InSteps(Trace(str(path)), period)
     return (

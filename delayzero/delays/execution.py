@@ -32,6 +32,11 @@ from delayzero.delays.text import parse
 
 Reveal = Literal["before", "after", "never"]
 Observe = Literal["plain", "delay", "pending"]
+INNER = "inner"
+DELAY_KEYS = frozenset(
+    ("delay", "pending", "pending_mask", "executed_action", "decision_time", "dropped", "repeated")
+) | {INNER}
+"""The keys of ``info`` that the wrappers write."""
 
 
 class DelayedExecution(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstructorArgs):
@@ -52,6 +57,11 @@ class DelayedExecution(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruc
     * ``decision_time``: when it was decided; negative if it comes from the initial queue;
     * ``dropped``, ``repeated``: the number of decisions of the episode that never ran, and of
       steps that ran a decision again.
+
+    Each key is about this wrapper's own part of the way: ``executed_action`` is the action that it
+    passed inwards. If the environment has such keys too, because there is another delay inside,
+    they are in ``info["inner"]``: there, ``executed_action`` is what the inner wrapper passed on,
+    and its ``decision_time`` is when that entered the inner wrapper.
 
     ``reset(seed=...)`` also restarts the delays from that seed, with a random stream of their own.
     ``reset()`` does not: the delay continues across episodes. Both clear the queue, unless
@@ -158,7 +168,7 @@ class DelayedExecution(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruc
             initial = self._initial
             self._fill(self._queue(initial(observation)) if callable(initial) else initial)
         self._running = True
-        return self._observed(observation), {**info, **self._delay_info()}
+        return self._observed(observation), {**inner_apart(info), **self._delay_info()}
 
     def set_initial_actions(self, actions: Any) -> tuple[Any, dict[str, Any]]:
         """Set the initial queue of this episode, after ``reset`` and before the first ``step``.
@@ -199,7 +209,7 @@ class DelayedExecution(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruc
         self._observation = copied(observation) if self._closed_loop else observation
         channel.observe(observation, action)
         info = {
-            **info,
+            **inner_apart(info),
             **self._delay_info(),
             "executed_action": copied(executed),
             "decision_time": decision_time,
@@ -268,6 +278,14 @@ class DelayedExecution(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruc
             filled = np.arange(self.max_delay) < len(queue)
             parts["pending"] = self._encoder.encode(pending, filled)
         return augmented(observation, parts)
+
+
+def inner_apart(info: dict[str, Any]) -> dict[str, Any]:
+    """Return ``info`` with the keys of a delay inside this one, and their masks, in ``inner``."""
+    if DELAY_KEYS.isdisjoint(info):
+        return info
+    inner = {key: value for key, value in info.items() if key.removeprefix("_") in DELAY_KEYS}
+    return {**{key: value for key, value in info.items() if key not in inner}, INNER: inner}
 
 
 def check_choices(law: Law, rule: str, reveal: str, observe: str) -> None:

@@ -27,6 +27,9 @@ from delayzero.delays.packets import (
 )
 from delayzero.files import named
 
+LONGEST_MS = 86_400_000
+"""The longest period and timeout: a day."""
+MOST_PACKETS = 10**9
 _PATIENCE = 3.0  # seconds (or three timeouts) to wait for the first reply
 
 
@@ -83,16 +86,18 @@ def record(
         host: The name or address of the responder.
         port: Its port.
         packets: The number of packets to send.
-        period_ms: Milliseconds between two packets, at least 1: responders limit their rate.
-        timeout_ms: Milliseconds to wait for each reply.
+        period_ms: Milliseconds between two packets, at least 1: responders limit their rate. At
+            most a day.
+        timeout_ms: Milliseconds to wait for each reply, at most a day.
         progress: Called with 1 after each packet sent.
 
     Raises:
+        DelayError: A number is out of range.
         NetworkError: The host can't be resolved or reached, or never replies.
     """
-    for what, value in (("packets", packets), ("period", period_ms), ("timeout", timeout_ms)):
-        if not (value > 0 and math.isfinite(value)):
-            raise DelayError(f"{what} should be above 0, not {value}")
+    _check("packets", packets, MOST_PACKETS, "")
+    _check("the period", period_ms, LONGEST_MS, " ms (a day)")
+    _check("the timeout", timeout_ms, LONGEST_MS, " ms (a day)")
     if period_ms < SHORTEST_PERIOD_MS:
         raise DelayError(
             f"the period should be at least {SHORTEST_PERIOD_MS:g} ms, not {period_ms:g}: "
@@ -106,6 +111,13 @@ def record(
         except KeyboardInterrupt:
             complete = False
     return Recording(run.samples(), complete)
+
+
+def _check(what: str, value: float, most: int, unit: str) -> None:
+    """Check a number of a measurement."""
+    if not 0 < value <= most:
+        bounds = f"at most {most}{unit}" if value > most else "above 0"
+        raise DelayError(f"{what} should be {bounds}, not {value}")
 
 
 class _Run:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,7 @@ from delayzero.delays.channel import resolve_law
 from delayzero.delays.law import Law
 from delayzero.delays.statistics import Characteristics, History, characterise, simulate
 from delayzero.extras import require
+from delayzero.words import encodable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,9 +38,23 @@ def new_figure(width: float, height: float) -> Figure:
     Raises:
         MissingExtraError: matplotlib is not installed; the message says what to type.
     """
-    figure_module = require("matplotlib.figure", "cli")
-    figure: Figure = figure_module.Figure(figsize=(width, height), dpi=150, facecolor="white")
+    figure: Figure = _figure_class()(figsize=(width, height), dpi=150, facecolor="white")
     return figure
+
+
+@cache
+def _figure_class() -> Any:
+    """A ``Figure`` whose text may hold what UTF-8 cannot encode, such as names of files."""
+    figures, texts = require("matplotlib.figure", "cli"), require("matplotlib.text", "cli")
+
+    class AnyText(figures.Figure):  # type: ignore[misc, name-defined]
+        def draw(self, renderer: Any) -> None:
+            for text in self.findobj(texts.Text):
+                if text.get_text() != (shown := encodable(text.get_text())):
+                    text.set_text(shown)
+            super().draw(renderer)
+
+    return AnyText
 
 
 def law_picture(

@@ -34,6 +34,7 @@ from delayzero.delays.execution import (
     Reveal,
     check_choices,
     delay_spaces,
+    inner_apart,
     recorded_actions,
     recorded_law,
 )
@@ -55,6 +56,9 @@ class DelayedExecutionVector(
     At the end of an episode, the delay and the queue that belong to the final observation are in
     ``info`` (NEXT_STEP, DISABLED) or in ``info["final_info"]`` (SAME_STEP). With
     ``observe="delay"`` or ``"pending"`` they are also part of the final observation.
+
+    If there is a delay inside this one, its keys are in ``info["inner"]``, as for
+    :class:`DelayedExecution`, and in ``info["final_info"]["inner"]``.
     """
 
     def __init__(
@@ -148,7 +152,7 @@ class DelayedExecutionVector(
         self._begin_episodes(mask)
         self._ended &= ~mask
         delay_info = self._delay_info()
-        return self._observed(delay_info), {**info, **delay_info}
+        return self._observed(delay_info), {**inner_apart(info), **delay_info}
 
     def set_initial_actions(
         self, actions: Any, mask: Mask | None = None
@@ -193,7 +197,7 @@ class DelayedExecutionVector(
         same_step = self._autoreset == AutoresetMode.SAME_STEP
         if self._closed_loop:
             self._show(actions, ran, info.get("final_obs") if same_step else None, done)
-        info = {**info, **self._outcome(executed, decision_times, ran)}
+        info = {**inner_apart(info), **self._outcome(executed, decision_times, ran)}
         if same_step and "final_obs" in info:
             self._finish(info, np.logical_or(terminated, truncated))
         begun = done if same_step else self._ended
@@ -321,7 +325,7 @@ class DelayedExecutionVector(
     def _finish(self, info: dict[str, Any], done: Mask) -> None:
         """Add delay and queue to the final observation and info of episodes that have ended."""
         delay_info = self._delay_info()
-        final_info = dict(info.get("final_info", {}))
+        final_info = dict(inner_apart(info.get("final_info", {})))
         for key, value in delay_info.items():
             final_info[key] = done.copy() if key.startswith("_") else value
         info["final_info"] = final_info

@@ -44,7 +44,7 @@ def build_model(
         ValueError: The networks don't accept observations of this shape.
     """
     model = _environment_model(config, observation_shape, actions)
-    vector_latents = _kind(config, tuple(observation_shape)) == "mlp"
+    vector_latents = kind_of(config, tuple(observation_shape)) == "mlp"
     model = model.clone(
         dynamics=model.dynamics.clone(action_code=config.action_code),
         prediction=model.prediction.clone(predicts_ends=config.ends == "predicted"),
@@ -63,7 +63,7 @@ def _environment_model(
 ) -> WorldModel:
     """Build the model of the environment alone, without pending actions."""
     support, dtype = Support(config.support), jnp.dtype(computed_in(config)).type
-    match _kind(config, tuple(observation_shape)):
+    match kind_of(config, tuple(observation_shape)):
         case "atari":
             return atari_model(actions, support, dtype)
         case "conv":
@@ -74,7 +74,7 @@ def _environment_model(
             return mlp_model(actions, support, *sizes, dtype)
 
 
-def _kind(config: ModelConfig, shape: tuple[int, ...]) -> Kind:
+def kind_of(config: ModelConfig, shape: tuple[int, ...]) -> Kind:
     """Return the kind of networks for observations of this shape."""
     if len(shape) not in (1, 3) or min(shape) < 1:
         raise ValueError(

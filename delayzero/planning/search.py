@@ -34,6 +34,8 @@ from delayzero.settings import SearchConfig
 
 Variables = Any
 """The parameters and statistics of a model, in flax's format."""
+PER_NODE, PER_EDGE = 5, 6
+"""Numbers of 4 bytes that mctx keeps for each node of a tree, and for each of its actions."""
 
 
 class SearchResult(NamedTuple):
@@ -107,6 +109,15 @@ class Planner:
         if self.config.method == "gumbel":
             return self._gumbel(variables, key, root, explore, invalid_actions)
         return self._puct(variables, key, root, explore, temperature, invalid_actions)
+
+    def tree_bytes(self, variables: Variables, latent: Array) -> int:
+        """Return the size of the trees of a search, from the shapes of its variables and roots."""
+        root = jax.eval_shape(self._root, variables, latent)
+        roots, actions = root.prior_logits.shape
+        node = sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(root.embedding))
+        node += 4 * roots * (PER_NODE + PER_EDGE * actions)
+        assert self.config.simulations is not None
+        return int((self.config.simulations + 1) * node)
 
     def _root(self, variables: Variables, latent: Array) -> mctx.RootFnOutput:
         model = self.model.bind(variables)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import reprlib
 from typing import Any, NamedTuple
 
 import jax
@@ -13,6 +14,8 @@ from numpy.typing import NDArray
 from delayzero.actions import Queue, empty_queue
 from delayzero.agents import Carry, act, begin_acting, plan_first_queue
 from delayzero.arguments import UsageError
+from delayzero.bounds import LARGEST
+from delayzero.delays.law import LONGEST
 from delayzero.playing.system import System
 
 
@@ -52,8 +55,10 @@ class Policy:
             seed: Of decisions at random; only the agent ``random`` makes any.
 
         Raises:
-            UsageError: The agent cannot decide without the environment.
+            UsageError: The agent cannot decide without the environment, or the seed is no whole
+                number from 0.
         """
+        seed = _whole("seed", seed, 0, LARGEST)
         agent, config = system.agent, system.config
         if agent.foresees:
             raise UsageError(
@@ -84,11 +89,12 @@ class Policy:
 
         Returns:
             The state to hand to :meth:`act`; its ``first_queue`` holds the planned actions.
+
+        Raises:
+            UsageError: An argument does not fit the run.
         """
         frames, single = self._batch(observation)
-        length = self.max_delay if length is None else length
-        if length < 0:
-            raise UsageError(f"length is {length}; it should be at least 0")
+        length = self.max_delay if length is None else _whole("length", length, 0, LONGEST)
         self._check_length(length)
         queue: NDArray[np.int32] = np.zeros((len(frames), 0), np.int32)
         key = jax.random.fold_in(self._key, self._episodes)
@@ -151,16 +157,19 @@ class Policy:
 
         Args:
             batch: The number of environments of a batch; None: one environment, not in a batch.
+
+        Raises:
+            UsageError: The number is none from 1.
         """
-        shape = self.spaces.shape if batch is None else (batch, *self.spaces.shape)
-        observation = np.zeros(shape, self.spaces.dtype)
+        count = () if batch is None else (_whole("batch", batch, 1, LARGEST),)
+        observation = np.zeros((*count, *self.spaces.shape), self.spaces.dtype)
         state = self.reset(observation)
         for _ in range(2):
             _, state = self.act(observation, state)
 
     def _batch(self, observation: Any) -> tuple[NDArray[Any], bool]:
         """Return observations ``[N, ...]``, and whether it was one alone."""
-        array, shape = np.asarray(observation), self.spaces.shape
+        array, shape = _array("the observation", observation), self.spaces.shape
         if array.dtype.kind not in "biuf" or not (
             np.can_cast(array.dtype, self.spaces.dtype, "same_kind")
             or (array.dtype.kind in "iu" and self.spaces.dtype.kind in "iu")
@@ -169,12 +178,11 @@ class Policy:
                 f"the observation has the data type {array.dtype}; this run was trained on "
                 f"{self.spaces.dtype}"
             )
-        if not np.isfinite(array).all():
-            raise UsageError("the observation is not finite")
+        array = _cast(array, self.spaces.dtype)
         if array.shape == shape:
-            return array[None].astype(self.spaces.dtype), True
+            return array[None], True
         if array.shape[1:] == shape and array.ndim == len(shape) + 1 and len(array):
-            return array.astype(self.spaces.dtype), False
+            return array, False
         raise UsageError(
             f"the observation has the shape {list(array.shape)}; this run was trained on "
             f"{list(shape)}, or [N, ...] for a batch"
@@ -185,7 +193,9 @@ class Policy:
         rows = self._rows(pending, count, single)
         lengths = [len(row) for row in rows]
         if delay is not None:
-            delays = np.asarray(delay).ravel().tolist() * (count if np.ndim(delay) == 0 else 1)
+            array = _array("delay", delay)
+            delays = [_whole("delay", entry, 0, LARGEST) for entry in array.ravel().tolist()]
+            delays *= count if array.ndim == 0 else 1
             if len(delays) != count:
                 raise UsageError(f"delay has {len(delays)} entries for {count} environments")
             late = self.config.max_observation_delay
@@ -206,16 +216,20 @@ class Policy:
         """Return the pending actions of each environment."""
         if pending is None:
             return [[] for _ in range(count)]
-        rows = [pending] if single else list(pending)
-        if any(np.ndim(row) != 1 for row in rows):
-            raise UsageError(f"pending is {pending!r}; it should be {_wanted(single)}")
-        rows = [np.asarray(row).tolist() for row in rows]
+        try:
+            queues = [pending] if single else list(pending)
+        except TypeError:
+            queues = [pending]  # not a sequence: refused in the next lines
+        arrays = [_array("pending", queue) for queue in queues]
+        if any(array.ndim != 1 for array in arrays):
+            raise UsageError(f"pending is {_short(pending)}; it should be {_wanted(single)}")
+        rows = [array.tolist() for array in arrays]
         if len(rows) != count:
             raise UsageError(f"pending has {len(rows)} queues for {count} environments")
         for action in (action for row in rows for action in row):
-            if type(action) is not int or not 0 <= action < self.spaces.actions.count:
+            if not _is_whole(action) or not 0 <= action < self.spaces.actions.count:
                 raise UsageError(
-                    f"pending holds {action!r}; actions are whole numbers from 0 to "
+                    f"pending holds {_short(action)}; actions are whole numbers from 0 to "
                     f"{self.spaces.actions.count - 1}"
                 )
         return rows
@@ -228,6 +242,64 @@ class Policy:
                 f"the agent '{self.config.agent}' was trained for at most {longest} pending "
                 f"actions, not {length}"
             )
+
+
+def _array(what: str, values: Any) -> NDArray[Any]:
+    """Return values as an array.
+
+    Raises:
+        UsageError: They cannot be one; ragged lists cannot.
+    """
+    try:
+        return np.asarray(values)
+    except (ValueError, TypeError) as error:
+        raise UsageError(f"{what} is not an array of numbers: {error}") from None
+
+
+def _cast(observation: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Return observations in the data type of the run.
+
+    Raises:
+        UsageError: It does not hold their numbers, or they are not finite.
+    """
+    if dtype.kind in "iu" and observation.size:
+        low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+        for value in (int(observation.min()), int(observation.max())):
+            if not low <= value <= high:
+                raise UsageError(
+                    f"the observation holds {value}; this run was trained on {dtype}, from {low} "
+                    f"to {high}"
+                )
+    with np.errstate(over="ignore"):
+        cast = observation.astype(dtype)
+    if not np.isfinite(cast).all():
+        raise UsageError(f"the observation is not finite in {dtype}")
+    return cast
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+
+
+def _whole(what: str, value: Any, low: int, high: int) -> int:
+    """Return a whole number.
+
+    Raises:
+        UsageError: It is none, or out of range.
+    """
+    if not _is_whole(value) or not low <= value <= high:
+        raise UsageError(
+            f"{what} is {_short(value)}; it should be a whole number from {low} to {high}"
+        )
+    return int(value)
+
+
+def _short(value: Any) -> str:
+    """Return a value in one short line."""
+    try:
+        return " ".join(reprlib.repr(value).split())
+    except ValueError:  # an int with thousands of digits
+        return "a very long number"
 
 
 def _wanted(single: bool) -> str:

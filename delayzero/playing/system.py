@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import jax.numpy as jnp
 from jax import Array
@@ -13,6 +13,7 @@ from jax.sharding import Mesh
 from delayzero.actions import Queue
 from delayzero.agents import Agent, build_agent
 from delayzero.arguments import UsageError
+from delayzero.envs.make import check_supported
 from delayzero.learning import AnyLearner, Learner, LearnerState
 from delayzero.model.build import data_type
 from delayzero.planning import Planner
@@ -134,9 +135,17 @@ class System:
         """Return one who plays environments with this agent.
 
         Raises:
-            UsageError: The delay is longer than the queue that the agent has learned to see.
+            UsageError: The delay is longer than the queue that the agent has learned to see, or
+                the environments show or take something else than those of the run.
         """
         config, longest = self.config, self.agent.longest_queue
+        check_supported(delayed.env)
+        spaces = replace(Spaces.of(delayed.env), unit_range=self.spaces.unit_range)
+        if spaces != self.spaces:
+            raise UsageError(
+                f"the run was trained with {self.spaces.to_json()}, and the environment "
+                f"{config.env} has {spaces.to_json()}: put back the one that it was trained in"
+            )
         if longest is not None and delayed.max_delay > longest:
             raise UsageError(
                 f"the agent '{config.agent}' was trained for delays up to {longest} and sees no "

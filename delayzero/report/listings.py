@@ -45,7 +45,7 @@ def relative_to(folder: Path) -> Link:
 
     def link(path: Path) -> str:
         # "./" keeps a name such as "javascript:x.mp4" from being taken for a scheme.
-        return "./" + quote(os.path.relpath(path.resolve(), start))
+        return "./" + quote(os.fsencode(os.path.relpath(path.resolve(), start)))
 
     return link
 

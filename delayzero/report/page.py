@@ -17,6 +17,7 @@ from delayzero.report.listings import Link
 from delayzero.report.markup import Html, joined, script_data, tag
 from delayzero.report.reading import GENERATOR
 from delayzero.report.sections import Section
+from delayzero.words import encodable
 
 MOST_BYTES = 5_000_000
 """No page is larger."""
@@ -50,7 +51,7 @@ def report_page(
     curves = max(1, CURVES_PER_RUN * len(gathered.runs))
     points = max(FEWEST_POINTS, min(MOST_POINTS, ALL_POINTS // curves))
     while True:
-        page = _page(gathered, title, command, link, live, points)
+        page = encodable(_page(gathered, title, command, link, live, points))
         size = len(page.encode())
         if size <= MOST_BYTES:
             return page

@@ -112,7 +112,7 @@ def read_run(folder: Path, problems: list[str]) -> Run | None:
     config = reader.object(files.settings, anything)
     result = reader.object(files.result, with_keys(RESULT))
     if wrong := contradiction(result, config):
-        problems.append(f"{files.result} is the result of another run: {wrong}; {REMEDY}")
+        problems.append(f"{files.result} is not the result of this run: {wrong}; {REMEDY}")
         result = {}
     known: dict[str, Any] = {"agent": "dez", "delay": None, "seed": 0, **config, **result}
     if wrong := with_keys(NAMES)(known, ""):
@@ -304,7 +304,9 @@ def _videos(folder: Path) -> list[Path]:
 
 
 def _is_report(path: Path) -> bool:
-    """Whether a page is one of ours, and no video."""
+    """Whether a file is a page of ours or cannot be read, and is no video."""
+    if not path.is_file():  # opening a pipe would wait for a writer
+        return True
     try:
         with path.open("rb") as file:
             return path.suffix == ".html" and GENERATOR.encode() in file.read(1000)

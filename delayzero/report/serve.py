@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import mimetypes
+import os
 import re
 import secrets
 import threading
@@ -59,7 +60,7 @@ class Site:
                 stat = path.stat()
             except OSError:  # replaced just now
                 continue
-            digest.update(f"{path}\0{stat.st_size}\0{stat.st_mtime_ns}\n".encode())
+            digest.update(os.fsencode(path) + f"\0{stat.st_size}\0{stat.st_mtime_ns}\n".encode())
         return digest.hexdigest()
 
     def page(self) -> str:

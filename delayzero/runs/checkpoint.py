@@ -197,7 +197,8 @@ class Checkpoints:
         """Delete checkpoints that a killed run left without checksums."""
         if self._sums.kept:
             complete = set(self._sums.complete())
-            for step in set(self._manager.all_steps()) - complete:
+            for step in sorted(set(self._manager.all_steps()) - complete):
+                say(f"{self._folder / str(step)} was not written to its end, and is deleted")
                 self._manager.delete(step)
 
     def close(self) -> None:
@@ -289,7 +290,16 @@ def _restore_args(leaf: Any) -> Any:
 
 
 def _placed(example: Any, leaf: Any) -> Any:
-    """Return a leaf like its example: a numpy array, or an array on one or several devices."""
+    """Return a leaf like its example: a numpy array, or an array on one or several devices.
+
+    Raises:
+        BrokenCheckpointError: It has another shape.
+    """
+    if np.shape(leaf) != np.shape(example):
+        raise BrokenCheckpointError(
+            f"an array of the checkpoint has the shape {list(np.shape(leaf))}, and the run's "
+            f"settings need {list(np.shape(example))}: restore the files of one and the same run"
+        )
     if isinstance(example, np.ndarray):
         return leaf
     sharding = getattr(example, "sharding", None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -27,7 +28,7 @@ def read_result(files: RunPaths, remedy: str, form: Form) -> dict[str, Any]:
     """
     result = read_json(files.result, remedy, form)
     if wrong := contradiction(result, settings_beside(files)):
-        raise UsageError(f"{files.result} is the result of another run: {wrong}; {remedy}")
+        raise UsageError(f"{files.result} is not the result of this run: {wrong}; {remedy}")
     return result
 
 
@@ -40,7 +41,7 @@ def settings_beside(files: RunPaths) -> dict[str, Any]:
 
 
 def contradiction(result: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
-    """Return what shows that a result is not of a run with these settings; empty if nothing does.
+    """Return what shows that a result is not of a run with these settings, or was edited; or "".
 
     Args:
         result: The summary of a run.
@@ -54,4 +55,18 @@ def contradiction(result: Mapping[str, Any], settings: Mapping[str, Any]) -> str
     budget: Any = settings.get("interactions")
     if is_number(made) and is_number(budget) and made < budget:
         return f"it was made after {made} interactions, the run has {budget}"
+    return _contradicts_itself(result)
+
+
+def _contradicts_itself(result: Mapping[str, Any]) -> str:
+    """Return what in a summary does not fit the scores of its episodes."""
+    values: Any = (result.get(name) for name in ("scores", "score", "episodes"))
+    scores, mean, count = values
+    if not (isinstance(scores, list) and scores and all(map(is_number, scores))):
+        return ""
+    if is_number(count) and count != len(scores):
+        return f"it is of {count} episodes and has {len(scores)} scores"
+    true = math.fsum(scores) / len(scores)
+    if is_number(mean) and not math.isclose(mean, true, rel_tol=1e-6, abs_tol=1e-6):
+        return f"its score is {mean}, the mean of its scores {true}"
     return ""

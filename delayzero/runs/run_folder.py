@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
@@ -54,7 +54,7 @@ class RunFolder(RunPaths):
         if wrong := FINISHED(result, ""):
             raise UsageError(f"{self.result} is damaged: {wrong}; {remedy}")
         if wrong := contradiction(result, asdict(config)):
-            raise UsageError(f"{self.result} is the result of another run: {wrong}; {remedy}")
+            raise UsageError(f"{self.result} is not the result of this run: {wrong}; {remedy}")
         return True
 
     def as_begun(self, config: TrainConfig) -> TrainConfig:
@@ -120,6 +120,8 @@ class RunFolder(RunPaths):
             raise self._busy()
         if self.has_begun():
             self._check_same(config)
+        else:
+            self.by_delay.unlink(missing_ok=True)  # scores of weights that are gone
         now = {**versions(config.env), "devices": devices}
         if self.has_begun():
             self._warn_of_changes(now)
@@ -186,6 +188,35 @@ class RunFolder(RunPaths):
                 f"version (its commit is in {self.starts}), {remedy}"
             ) from None
 
+    def check_checkpoint(
+        self, progress: Mapping[str, Any], config: TrainConfig, free: Sequence[str] = ()
+    ) -> None:
+        """Check that a checkpoint is of the run whose settings and spaces this folder has.
+
+        Args:
+            progress: The checkpoint's plain numbers.
+            config: The run's settings.
+            free: Settings that may differ, besides ``FREE_FIELDS``.
+
+        Raises:
+            UsageError: It is not.
+        """
+        values, spaces = progress.get("config"), progress.get("spaces")
+        changes: list[str] = []
+        if values is not None:  # older ones have none
+            changes = untrusted_code(values, config, with_env=True)
+            if not changes:  # reading others would run code that nobody typed
+                before, now = map(self.as_begun, (from_json(values), config))
+                changes = changed_settings(before, now, free)
+        if spaces is not None and spaces != (self.load_spaces() or spaces):
+            changes.append(f"{spaces} (now, in {self.spaces.name}, {self.load_spaces()})")
+        if changes:
+            raise UsageError(
+                f"the checkpoint in {self.path} is of a run with different settings: "
+                f"{', '.join(changes)}; use the run's settings, put back its files, or type "
+                "another --folder"
+            )
+
     def _settings_of_checkpoint(self) -> dict[str, Any] | None:
         """Read the settings that the newest checkpoint holds; None if there are none."""
         if not self.checkpoints.exists():
@@ -247,13 +278,19 @@ class RunFolder(RunPaths):
             )
 
 
-def changed_settings(before: TrainConfig, now: TrainConfig) -> list[str]:
-    """List the settings that differ, apart from ``FREE_FIELDS``; such as ``"seed 0 (now 1)"``."""
+def changed_settings(before: TrainConfig, now: TrainConfig, free: Sequence[str] = ()) -> list[str]:
+    """List the settings that differ, apart from ``FREE_FIELDS``; such as ``"seed 0 (now 1)"``.
+
+    Args:
+        before: Settings.
+        now: Others.
+        free: Further settings that may differ.
+    """
     old, new = flat(asdict(before)), flat(asdict(now))
     return [
         f"{name} {old.get(name)} (now {value})"
         for name, value in new.items()
-        if old.get(name) != value and name not in FREE_FIELDS
+        if old.get(name) != value and name not in (*FREE_FIELDS, *free)
     ]
 
 

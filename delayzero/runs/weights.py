@@ -19,6 +19,9 @@ from delayzero.spaces import Spaces
 ATTEMPTS = 3
 """To read a checkpoint: one that vanished meanwhile gave way to a newer one."""
 
+COMPUTED = ("model.dtype",)
+"""What may differ from training: weights are kept in full precision."""
+
 
 def load_weights(run: Path, *, trust: bool = False, with_env: bool = True) -> tuple[System, Any]:
     """Return the system of a run, and the newest weights that its checkpoint has.
@@ -32,14 +35,18 @@ def load_weights(run: Path, *, trust: bool = False, with_env: bool = True) -> tu
         with_env: Whether the caller will make the environment.
 
     Raises:
-        UsageError: There is no such run, it has no checkpoint yet, or that cannot be read.
+        UsageError: There is no such run, it has no checkpoint yet, or that cannot be read or is of
+            a run with other settings.
     """
     folder = RunFolder(run)
     with_env = with_env or folder.load_spaces() is None
     config = folder.config(trust=trust, with_env=with_env)
-    system = build_system(config, _spaces(folder, config))
+    try:
+        system = build_system(config, _spaces(folder, config))
+    except ValueError as error:
+        raise UsageError(f"{folder.settings} and {folder.spaces} do not fit: {error}") from None
     example = jax.eval_shape(system.first_state, jax.random.key(0))
-    return system, system.learner.playing(_newest(folder, example))
+    return system, system.learner.playing(_newest(folder, config, example))
 
 
 def _spaces(folder: RunFolder, config: TrainConfig) -> Spaces:
@@ -54,7 +61,7 @@ def _spaces(folder: RunFolder, config: TrainConfig) -> Spaces:
         raise UsageError(f"{folder.spaces} is damaged: {error}; put back a copy") from None
 
 
-def _newest(folder: RunFolder, example: Any) -> Any:
+def _newest(folder: RunFolder, config: TrainConfig, example: Any) -> Any:
     """Return the newest learner; its run may replace it by a newer one while it is read."""
     for left in reversed(range(ATTEMPTS)):
         if not folder.checkpoints.exists():
@@ -63,6 +70,7 @@ def _newest(folder: RunFolder, example: Any) -> Any:
             with closing(Checkpoints(folder.checkpoints, read_only=True)) as checkpoints:
                 if checkpoints.latest() is None:
                     break
+                folder.check_checkpoint(checkpoints.progress(), config, COMPUTED)
                 return checkpoints.restore({"learner": example})["learner"]
         except (BrokenCheckpointError, FileNotFoundError):
             if not left:

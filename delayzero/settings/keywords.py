@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
+import reprlib
 import types
 import typing
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,9 +15,12 @@ import numpy as np
 
 from delayzero.arguments import UsageError
 from delayzero.bounds import option
-from delayzero.settings.options import check_option
+from delayzero.settings.options import check_setting, groups
 from delayzero.settings.presets import PRESETS, compose
 from delayzero.settings.run import TrainConfig
+
+DEEPEST = 4
+"""Groups within groups; no setting is in as many."""
 
 
 def configure(presets: Sequence[str], settings: Mapping[str, Any]) -> TrainConfig:
@@ -27,7 +32,7 @@ def configure(presets: Sequence[str], settings: Mapping[str, Any]) -> TrainConfi
             dotted name (``{"learner.batch_size": 32}``).
 
     Raises:
-        UsageError: A name is unknown, a value is of the wrong type or out of range.
+        UsageError: A name is unknown or given twice, a value is of the wrong type or out of range.
     """
     if not presets:
         raise UsageError(f"name a preset: {', '.join(PRESETS)}; for example 'cartpole'")
@@ -38,7 +43,7 @@ def configure(presets: Sequence[str], settings: Mapping[str, Any]) -> TrainConfi
     config = compose(presets, agent)
     flat = dict(flattened(settings))
     for name in flat:
-        check_option(option(name), agent)
+        check_setting(name, agent)
     try:
         changed: TrainConfig = _changed(config, flat)
         return changed
@@ -69,14 +74,34 @@ def check_type(name: str, value: Any, hint: Any) -> Any:
     raise UsageError(f"{option(name)} is {value!r}; it should be {_described(hint)}")
 
 
-def flattened(settings: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield every setting with its dotted name."""
+def flattened(settings: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield every setting with its dotted name; dashes within a name become underscores.
+
+    Raises:
+        UsageError: A setting is given twice, or in too many groups, or its name is no text.
+    """
+    given = set()
+    for name, value in _flattened(settings):
+        if name in given:
+            raise UsageError(f"the setting {option(name)} is given twice; give it once")
+        given.add(name)
+        yield name, value
+
+
+def _flattened(settings: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
+    if path.count(".") >= DEEPEST:
+        raise UsageError(f"unknown setting {reprlib.repr(path)}; type: delayzero train --help")
     for name, value in settings.items():
-        full = path + name.replace("-", "_")
-        if isinstance(value, Mapping):
-            yield from flattened(value, f"{full}.")
-        elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-            yield from flattened(vars(value), f"{full}.")
+        if not isinstance(name, str):
+            raise UsageError(
+                f"the name of a setting is of the type {type(name).__name__}; it should be a text "
+                "such as 'seed'"
+            )
+        full = path + re.sub(r"(?<=\w)-", "_", name)  # one that begins with dashes keeps them
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            value = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        if isinstance(value, Mapping) and (value or full in groups()):
+            yield from _flattened(value, f"{full}.")
         else:
             yield full, value
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import reprlib
 import typing
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -16,6 +17,8 @@ from delayzero.settings.run import TrainConfig
 from delayzero.words import meant
 
 HELP = ("-h", "--help")
+LONGEST_NAME = 80
+"""Characters: longer names of settings are cut in messages."""
 
 
 def split(words: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -124,17 +127,53 @@ def _options(kind: type, path: str = "") -> Iterator[str]:
 
 
 def check_option(word: str, agent: str) -> None:
-    """Check that an agent's runs have an option.
+    """Check that an agent's runs have an option, as it is typed on the command line.
 
     Raises:
         UsageError: They do not; the message names the nearest one, or the agents that have it.
     """
-    typed, valid = _as_typed(word), options(agent)
-    if word in HELP or word.startswith("--tyro-") or (word.startswith("--") and typed in valid):
+    if word in HELP or word.startswith("--tyro-"):
         return
+    typed = _as_typed(word)
+    if not word.startswith("--") or typed not in options(agent):
+        raise _unknown(word, typed, agent)
+
+
+def check_setting(name: str, agent: str) -> None:
+    """Check that an agent's runs have a setting of exactly this name, in Python or in a plan.
+
+    Raises:
+        UsageError: They do not; the message names the nearest one, or the agents that have it.
+    """
+    if option(name) in options(agent):
+        return
+    plain = name[:1].isalpha() and name.isprintable() and len(name) < LONGEST_NAME
+    shown, bare = option(name) if plain else reprlib.repr(name), name.lstrip("-_")
+    if option(bare) in options(agent):
+        hint = f"did you mean '{bare}'? type: delayzero train --help"
+        raise UsageError(f"unknown setting {shown}; {hint}")
+    raise _unknown(shown, option(bare[:LONGEST_NAME]), agent)
+
+
+@cache
+def groups() -> frozenset[str]:
+    """Return the names of all groups of settings."""
+    names = (name[2:].replace("-", "_") for agent in AGENTS for name in options(agent))
+    return frozenset(name.rpartition(".")[0] for name in names if "." in name)
+
+
+def _unknown(word: str, typed: str, agent: str) -> UsageError:
+    """Return the error about a setting that an agent does not have.
+
+    Args:
+        word: What the user wrote.
+        typed: The option that it resembles.
+        agent: The name of the agent.
+    """
+    valid = options(agent)
     others = [other for other in AGENTS if typed in options(other)]
     if others and agent not in others:
-        raise UsageError(
+        return UsageError(
             f"{word} is not a setting of the agent '{agent}' (it is one of {', '.join(others)}); "
             f"type: delayzero train --agent {agent} --help"
         )
@@ -144,7 +183,7 @@ def check_option(word: str, agent: str) -> None:
     guess = guess or meant(typed[2:], names)
     nearest = {**parts, **names}.get(guess or "")
     hint = f"; did you mean {nearest}?" if nearest else ";"
-    raise UsageError(f"unknown setting {word}{hint} type: delayzero train --help")
+    return UsageError(f"unknown setting {word}{hint} type: delayzero train --help")
 
 
 def _refuse_word(word: str, presets: Sequence[str], rest: Sequence[str]) -> None:

@@ -35,6 +35,8 @@ from delayzero.settings.replay import ReplayConfig
 from delayzero.settings.search import SearchConfig
 
 EngineName = Literal["local", "ray"]
+MOST_PREDICTION_ROWS = 10_000
+"""The largest --prediction-rows: all of them are kept in memory, and 512 positions are drawn."""
 
 
 @dataclass(frozen=True)
@@ -351,7 +353,10 @@ class SearchingConfig(LearningConfig):
     def __post_init__(self) -> None:
         """Validate the fields; messages say what to type."""
         super().__post_init__()
-        bounds = {NOT_NEGATIVE: ("prediction_rows",), Bounds(0, 1, above=True): ("discount",)}
+        bounds = {
+            Bounds(0, MOST_PREDICTION_ROWS): ("prediction_rows",),
+            Bounds(0, 1, above=True): ("discount",),
+        }
         check_numbers(self, "", bounds)
 
     @property

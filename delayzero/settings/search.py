@@ -5,11 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from delayzero.bounds import COUNT, NOT_NEGATIVE, POSITIVE, SHARE, check_choice, check_numbers
+from delayzero.bounds import (
+    COUNT,
+    NOT_NEGATIVE,
+    POSITIVE,
+    SHARE,
+    Bounds,
+    check_choice,
+    check_numbers,
+)
 
 Method = Literal["gumbel", "puct"]
 QRange = Literal["tree", "node"]
 RootValue = Literal["visits", "policy"]
+MOST_SIMULATIONS = 10_000
+"""The largest --search.simulations: a search that long takes seconds for one decision."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +62,8 @@ class SearchConfig:
         check_choice("search.value", self.value, RootValue)
         check_choice("search.q_range", self.q_range, QRange)
         bounds = {
-            COUNT: ("simulations", "considered_actions"),
+            Bounds(1, MOST_SIMULATIONS): ("simulations",),
+            COUNT: ("considered_actions",),
             POSITIVE: ("q_floor", "dirichlet_alpha", "c_base"),
             NOT_NEGATIVE: ("q_scale", "q_visits", "c_init"),
             SHARE: ("dirichlet_fraction",),

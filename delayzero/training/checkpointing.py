@@ -6,16 +6,14 @@ from contextlib import closing
 from dataclasses import asdict
 from typing import Any
 
-from delayzero.arguments import UsageError
 from delayzero.model.build import data_type
 from delayzero.playing import Ending
 from delayzero.playing.actor import State
+from delayzero.playing.system import System
 from delayzero.progress import say
 from delayzero.replay import FrameWriter, arrays_of, cut_off, release, with_arrays
 from delayzero.runs.checkpoint import BrokenCheckpointError, Checkpoints, examples_of
-from delayzero.runs.run_folder import RunFolder, changed_settings
-from delayzero.settings import TrainConfig
-from delayzero.settings.stored import from_json, untrusted_code
+from delayzero.runs.run_folder import RunFolder
 from delayzero.training.collector import Collector
 from delayzero.training.learning import Learning
 from delayzero.training.reporting import Reporter
@@ -51,14 +49,15 @@ class RunCheckpoints:
 
     def __init__(
         self,
-        config: TrainConfig,
+        system: System,
         folder: RunFolder,
         checkpoints: Checkpoints,
         collector: Collector,
         learning: Learning,
         reporter: Reporter,
     ) -> None:
-        self._config, self._folder = config, folder
+        self._config, self._folder = system.config, folder
+        self._spaces = system.spaces.to_json()
         self._checkpoints, self._collector = checkpoints, collector
         self._learning, self._reporter = learning, reporter
 
@@ -82,6 +81,7 @@ class RunCheckpoints:
         numbers = {
             "schema": SCHEMA,
             "config": self._settings(),
+            "spaces": self._spaces,
             "environments": environments,
             "frames": "rebuilt" if rebuilt else "stored",
             "rounds": rounds,
@@ -101,10 +101,10 @@ class RunCheckpoints:
         """Continue from the newest checkpoint; the rounds that were played.
 
         Raises:
-            BrokenCheckpointError: It is damaged, or of another version.
+            UsageError: It is damaged, or of a run with other settings.
         """
         numbers = self._checkpoints.progress()
-        self._check_settings(numbers["config"])
+        self._folder.check_checkpoint(numbers, self._config)
         stored = numbers["frames"] == "stored"
         learning, empty = self._learning, self._learning.replay
         examples = examples_of(
@@ -141,22 +141,6 @@ class RunCheckpoints:
         if "model" in values:
             values["model"]["dtype"] = data_type(self._config)
         return values
-
-    def _check_settings(self, values: dict[str, Any]) -> None:
-        """Check that the checkpoint is of a run with these settings.
-
-        Raises:
-            UsageError: It is not.
-        """
-        changes = untrusted_code(values, self._config, with_env=True)
-        if not changes:  # reading others would run code that nobody typed
-            before, now = map(self._folder.as_begun, (from_json(values), self._config))
-            changes = changed_settings(before, now)
-        if changes:
-            raise UsageError(
-                f"the checkpoint in {self._folder.path} is of a run with different settings: "
-                f"{', '.join(changes)}; use the run's settings, or type another --folder"
-            )
 
     def _restore_collector(self, state: State, frames_stored: bool) -> None:
         """Play everything again; the replay's frames too, where the checkpoint has none."""

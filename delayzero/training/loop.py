@@ -151,7 +151,7 @@ class Trainer:
         alarms = Alarms(system.spaces.actions.count)
         self.reporter = Reporter(folder, self.learning, watch, alarms, self._callbacks.on_metrics)
         self.checkpoints = RunCheckpoints(
-            system.config, folder, checkpoints, self.collector, self.learning, self.reporter
+            system, folder, checkpoints, self.collector, self.learning, self.reporter
         )
         self.evaluations = Evaluations(
             system, folder, self.learning, self.reporter, self._callbacks

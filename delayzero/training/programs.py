@@ -28,8 +28,12 @@ from delayzero.training.memory import (
     check_fits,
     frame_bytes,
     frames_on_host,
+    replay_need,
+    search_need,
     tree_bytes,
+    weights_need,
     working_bytes,
+    working_need,
 )
 
 
@@ -88,21 +92,27 @@ class Programs:
         learner = jax.eval_shape(self._new_learner)
         replay = tree_bytes(jax.eval_shape(lambda: self._new_replay(False)))
         replay -= frame_bytes(system) if self._host_frames else 0
-        kept = tree_bytes(learner) + -(-replay // devices)
-        check_fits(kept, 0, have)
+        weights = tree_bytes(learner)
+        stored = replay_need(system, -(-replay // devices), host_frames=self._host_frames)
+        searches = search_need(system, learner.variables)
+        check_fits((weights_need(system, weights), stored, searches), have)
         self._replay = self._new_replay(self._host_frames)
         begun = time.monotonic()
         compiled, further = self._compiled(learner, acting)
         self.compile_seconds = time.monotonic() - begun
-        learning, playing = (
-            max(map(working_bytes, group), default=0) for group in (compiled.values(), further)
-        )
         config = system.config
+        computing = [
+            working_need(config, name, working_bytes(program)) for name, program in compiled.items()
+        ]
+        size = max(map(working_bytes, further), default=0)
+        playing = working_need(config, "self-play", size)
         if isinstance(config, LearningConfig) and config.overlap:
             # Both run at once, and self-play has its own copy of the weights.
-            check_fits(kept + tree_bytes(learner.variables), learning + playing, have)
+            weights += tree_bytes(learner.variables)
+            working = [max(computing), playing]
         else:
-            check_fits(kept, max(learning, playing), have)
+            working = [max((*computing, playing))]
+        check_fits((weights_need(system, weights), stored, *working), have)
         self.update: Any = compiled.get("update")
         self.sweep: Any = compiled.get("sweep")
         self.health: Any = compiled.get("health")

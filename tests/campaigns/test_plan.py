@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from delayzero.arguments import UsageError
-from delayzero.campaigns.plan import plan_of, read_plan
+from delayzero.campaigns.plan import MOST_RUNS, plan_of, read_plan
 from delayzero.delays.law import DelayError
 from delayzero.evaluation.paper.tables import paper_score
 
@@ -83,6 +83,18 @@ def test_the_same_run_in_two_parts(tmp_path):
         ({"settings": {"log-evry": 3}}, "unknown setting --log-evry; did you mean --log-every"),
         ({"settings": {"log-every": "3"}}, "--log-every is '3'; it should be a whole number"),
         ({"settings": {"learner": {"zzz": 3}}}, "unknown setting --learner.zzz"),
+        (
+            {"settings": {"--interactions": 300}},
+            "setting '--interactions'; did you mean 'interactions'",
+        ),
+        ({"settings": {"-seed": 1}}, "unknown setting '-seed'; did you mean 'seed'"),
+        ({"settings": {"help": "x"}}, "unknown setting --help"),
+        ({"settings": {"tyro-print-completion": "x"}}, "unknown setting --tyro-print-completion"),
+        ({"settings": {"log-every": 3, "log_every": 4}}, "setting --log-every is given twice"),
+        (
+            {"settings": {"learner": {"batch-size": 3}, "learner.batch_size": 4}},
+            "setting --learner.batch-size is given twice",
+        ),
     ],
 )
 def test_a_wrong_plan_says_what_to_write(changes, message, tmp_path):
@@ -107,6 +119,30 @@ def test_a_file_that_is_not_toml(tmp_path):
         (tmp_path / "p.toml").write_bytes(content)
         with pytest.raises(UsageError, match=r"p.toml is not a TOML file: "):
             read_plan(str(tmp_path / "p.toml"))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "seeds = " + 100_000 * "[",
+        "seeds = " + 50 * "[" + 50 * "]",
+        f"seeds{3_000 * '.a'} = 1",
+        f"[settings]\na{3_000 * '.a'} = 1",
+    ],
+)
+def test_a_plan_that_is_nested_too_deeply(content, tmp_path):
+    (tmp_path / "p.toml").write_text(content)
+    with pytest.raises(UsageError, match=r"p\.toml: lists or tables are nested too deeply"):
+        read_plan(str(tmp_path / "p.toml"))
+
+
+def test_a_plan_with_too_many_runs():
+    few = {**SMALL, "agents": ["dez"], "seeds": list(range(MOST_RUNS))}
+    assert plan_of("p", few, "p.toml").parts[0].count == MOST_RUNS
+    with pytest.raises(UsageError, match=r"p\.toml: these are 20000 runs .* at most 10000; write"):
+        plan_of("p", {**SMALL, "seeds": list(range(MOST_RUNS))}, "p.toml")
+    with pytest.raises(UsageError, match=r"part 2: these are 10001 runs"):
+        plan_of("p", {**few, "parts": [{}, {"seeds": [0]}]}, "p.toml")
 
 
 def test_the_paper_has_every_cell_of_its_tables_and_the_large_delays(tmp_path):

@@ -471,3 +471,28 @@ def test_what_is_no_law_is_refused():
             DelayedExecution(gym.make("CartPole-v1"), law)
     with pytest.raises(DelayError, match="seed should be a whole number"):
         DelayedExecution(gym.make("CartPole-v1"), "walk:5", seed="a")
+
+
+def test_nested_each_wrapper_tells_of_its_own_part_of_the_way():
+    ran = []
+
+    class Keeps(gym.Wrapper):
+        def step(self, action):
+            ran.append(action)
+            return self.env.step(action)
+
+    env = Keeps(gym.make("CartPole-v1"))
+    for law in ("constant:1", "constant:1", "constant:2"):
+        env = DelayedExecution(env, law)
+    _, info = env.reset(seed=0)
+    assert info["inner"]["inner"] == {"delay": 1, "pending": (0,)}
+    for time, action in enumerate((1, 0, 0, 1, 1, 0)):
+        coming = info["inner"]["inner"]["pending"]
+        *_, info = env.step(action)
+        parts = [info, info["inner"], info["inner"]["inner"]]
+        assert [part["delay"] for part in parts] == [2, 1, 1]
+        assert [part["decision_time"] for part in parts] == [time - 2, time - 1, time - 1]
+        assert parts[-1]["executed_action"] == ran[-1] == coming[0]
+        assert "inner" not in parts[-1]
+    assert ran == [0, 0, 0, 0, 1, 0]
+    assert info["executed_action"] == 1

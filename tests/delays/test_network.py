@@ -208,6 +208,20 @@ def test_numbers_are_checked(name):
         measure(1, **{name: 0})
 
 
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"period_ms": 1e30}, r"the period should be at most 86400000 ms \(a day\), not 1e\+30"),
+        ({"timeout_ms": 1e30}, "the timeout should be at most 86400000 ms"),
+        ({"timeout_ms": float("nan")}, "the timeout should be above 0, not nan"),
+        ({"packets": 10**400}, "packets should be at most 1000000000, not 1000"),
+    ],
+)
+def test_numbers_that_are_too_large(changes, message):
+    with pytest.raises(DelayError, match=message):
+        measure(1, **changes)
+
+
 def test_no_faster_than_responders_answer():
     with pytest.raises(DelayError, match=r"at least 1 ms, not 0\.5"):
         measure(1, period_ms=0.5)

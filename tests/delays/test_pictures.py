@@ -93,3 +93,13 @@ def test_no_global_state():
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
     )
     assert done.stdout == "False\n"
+
+
+def test_text_that_utf8_cannot_encode_is_drawn(tmp_path):
+    figure = new_figure(3, 2)
+    axes = figure.add_subplot(title="bad\udcffname")
+    axes.plot([0, 1], label="\ud800")
+    axes.legend()
+    figure.savefig(tmp_path / "x.png")
+    assert axes.get_title() == "bad\ufffdname"
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["\ufffd"]

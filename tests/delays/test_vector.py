@@ -462,3 +462,23 @@ def test_state_of_another_delay_is_refused():
     state = DelayedExecutionVector(cartpoles(), "uniform:0-5").delay_state()
     with pytest.raises(DelayError, match="law 'uniform:0-5' can't be restored to 'walk:5'"):
         DelayedExecutionVector(cartpoles(), "walk:5").restore_delay_state(state)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_nested_the_inner_delays_are_told_apart(mode):
+    inside = cartpoles(mode=mode, wrap=lambda env: DelayedExecution(env, "constant:2"))
+    vector = DelayedExecutionVector(inside, "constant:1")
+    _, info = vector.reset(seed=0)
+    for time in range(4):
+        assert (info["delay"].tolist(), info["inner"]["delay"].tolist()) == ([1] * N, [2] * N)
+        info = vector.step(np.ones(N, int))[-1]
+        assert info["decision_time"].tolist() == [time - 1] * N
+        assert info["inner"]["decision_time"].tolist() == [time - 2] * N
+        assert info["inner"]["_decision_time"].all()
+    for _ in range(20):
+        if mode == AutoresetMode.SAME_STEP and "final_info" not in info:
+            info = vector.step(np.ones(N, int))[-1]
+    if mode == AutoresetMode.SAME_STEP:
+        ended = info["_final_info"]
+        assert (info["final_info"]["delay"][ended] == 1).all()
+        assert (info["final_info"]["inner"]["delay"][ended] == 2).all()

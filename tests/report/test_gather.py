@@ -1,4 +1,5 @@
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -155,3 +156,13 @@ def test_videos(tmp_path):
     assert [str(path.relative_to(folder)) for path in run.videos] == [
         *("clips/a.gif", "watch.html", "watch.mp4"),
     ]
+
+
+def test_pipes_are_not_read(tmp_path):
+    folder = make_run(tmp_path / "a")
+    (folder / "config.json").unlink()
+    for name in ("config.json", "x.html", "y.mp4"):
+        os.mkfifo(folder / name)
+    gathered = gather([folder])
+    assert gathered.problems == [f"{folder}/config.json is a device or a pipe; restore a copy"]
+    assert gathered.runs[0].videos == []

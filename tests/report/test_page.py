@@ -1,4 +1,5 @@
 import json
+import os
 import re
 import subprocess
 import sys
@@ -219,3 +220,30 @@ def test_a_law_that_names_code_is_not_drawn(tmp_path):
 def test_a_report_needs_no_jax():
     code = "import sys, delayzero.report.cli; sys.exit('jax' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_text_that_utf8_cannot_encode(tmp_path, capsys):
+    folder = make_run(tmp_path / os.fsdecode(b"bad\xffname"), env="\ud800")
+    (folder / os.fsdecode(b"v\xff.mp4")).touch()
+    out = tmp_path / "r.html"
+    assert main(["report", str(folder), "--title", "t\udcff", "--out", str(out)]) == 0
+    page = out.read_text("utf-8")
+    for words in ("<h1>t\ufffd<", "bad\ufffdname", "bad%FFname/v%FF.mp4"):
+        assert words in page
+
+
+@pytest.mark.parametrize(
+    "locale",
+    [
+        {"PYTHONIOENCODING": "ascii"},
+        {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+    ],
+    ids=["ascii", "c"],
+)
+def test_names_are_printed_in_every_locale(tmp_path, locale):
+    folder, out = make_run(tmp_path / "ünï"), tmp_path / "rü.html"
+    words = [sys.executable, "-m", "delayzero", "report", str(folder), "--out", str(out)]
+    done = subprocess.run(words, capture_output=True, timeout=60, env={**os.environ, **locale})
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout.isascii()
+    assert "<h1>ünï<" in out.read_text("utf-8")

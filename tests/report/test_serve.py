@@ -1,6 +1,7 @@
 import contextlib
 import http.client
 import json
+import os
 import threading
 from functools import partial
 from http.server import ThreadingHTTPServer
@@ -147,3 +148,9 @@ def test_a_folder_that_is_gone_is_a_page_that_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr(cli, "serve", serve_once)
     assert main(["report", str(folder), "--serve"]) == 0
     assert "does not exist" in pages[0]
+
+
+def test_a_name_that_is_not_text_is_served(tmp_path):
+    make_run(tmp_path / os.fsdecode(b"bad\xffname"))
+    with served(tmp_path) as port:
+        assert "bad\ufffdname" in ask(port, "/")[1]

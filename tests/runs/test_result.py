@@ -35,6 +35,20 @@ def test_a_result_repeats_its_settings(name):
     assert "made after 99" in contradiction({**result, "interactions": 99}, settings)
 
 
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"score": 500.0}, "its score is 500.0, the mean of its scores 9.0"),
+        ({"scores": [9.0]}, "it is of 4 episodes and has 1 scores"),
+        ({"scores": [9.0, 9.0, 9.0, 8.0]}, "its score is 9.0, the mean of its scores 8.75"),
+    ],
+)
+def test_a_result_fits_its_scores(changes, said):
+    result = {"episodes": 4, "score": 9.0, "scores": [10.0, 8.0, 8.0, 10.0]}
+    assert contradiction(result, {}) == ""
+    assert contradiction({**result, **changes}, {}) == said
+
+
 @pytest.fixture
 def copied(tmp_path):
     """The folder of a run whose result was copied from a run with another seed."""
@@ -43,7 +57,7 @@ def copied(tmp_path):
     return folder
 
 
-SAID = "result.json is the result of another run: its seed is 1, the run's is 2"
+SAID = "result.json is not the result of this run: its seed is 1, the run's is 2"
 
 
 def test_training_does_not_take_it_for_finished(copied):

@@ -59,6 +59,7 @@ def test_no_more_actions_are_considered_than_there_are():
     [
         ("simulations", 0),
         ("simulations", -1),
+        ("simulations", 10_001),
         ("considered_actions", 0),
         ("considered_actions", -2),
         ("q_floor", 0.0),

@@ -265,3 +265,9 @@ def test_environments_side_by_side_are_bounded(name):
     assert getattr(replace(config, **{name: 4096}), name) == 4096
     with pytest.raises(ValueError, match=r"is 4097; it should be at least 1 and at most 4096"):
         replace(config, **{name: 4097})
+
+
+def test_no_more_rows_to_predict_than_memory_holds():
+    assert replace(PlanningConfig(), prediction_rows=10_000).prediction_rows == 10_000
+    with pytest.raises(ValueError, match=r"^--prediction-rows is 10001; .* at most 10000$"):
+        replace(PlanningConfig(), prediction_rows=10_001)

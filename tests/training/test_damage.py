@@ -141,7 +141,7 @@ def test_weights_of_a_damaged_checkpoint_are_not_loaded(interrupted):
         load_weights(config_path(interrupted))
 
 
-def test_a_checkpoint_that_was_never_sealed_is_not_used(interrupted, monkeypatch):
+def test_a_checkpoint_that_was_never_sealed_is_not_used(interrupted, capsys):
     """As if power failed between the checkpoint and its checksums."""
     older, latest = checkpoints_of(interrupted)
     sums = latest.parent / "checksums.json"
@@ -151,6 +151,7 @@ def test_a_checkpoint_that_was_never_sealed_is_not_used(interrupted, monkeypatch
     with closing(Checkpoints(latest.parent)) as opened:
         assert opened.latest() == int(older.name)
     assert not latest.exists()
+    assert f"{latest.name} was not written to its end, and is deleted" in capsys.readouterr().err
     assert train(interrupted, COMMAND).finished
 
 
@@ -200,6 +201,32 @@ def test_settings_that_disagree_with_the_checkpoint_are_refused(interrupted):
     path.write_text(path.read_text().replace('"seed": 0', '"seed": 9'))
     with pytest.raises(UsageError, match=r"checkpoint .* different settings: seed 0 \(now 9\)"):
         train(replace(interrupted, seed=9), COMMAND)
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "told"),
+    [
+        ("config.json", '"seed": 0', '"seed": 9', r"seed 0 \(now 9\)"),
+        ("config.json", '"simulations": ', '"simulations": 1', r"search.simulations \d+ \(now"),
+        ("config.json", '"width": ', '"width": 1', r"model.width \d+ \(now 1"),
+        ("spaces.json", "float32", "uint8", r".*'float32'.* \(now, in spaces.json, .*'uint8'"),
+        ("spaces.json", '"actions": 2', '"actions": 3', r".*'actions': 2.* \(now, .*'actions': 3"),
+    ],
+)
+def test_weights_are_not_played_under_other_settings(interrupted, name, old, new, told):
+    path = config_path(interrupted) / name
+    assert old in path.read_text()
+    path.write_text(path.read_text().replace(old, new))
+    with pytest.raises(UsageError, match=f"checkpoint in .* different settings: {told}"):
+        load_weights(path.parent)
+
+
+def test_weights_of_another_run_are_not_played(interrupted, tmp_path):
+    """As if its checkpoints were copied here."""
+    path = config_path(interrupted)
+    other = json.loads((path / "config.json").read_text()) | {"seed": 4}
+    (path / "config.json").write_text(json.dumps(other))
+    assert main(["evaluate", str(path), "--episodes", "1"]) == 2
 
 
 @pytest.mark.parametrize("damage", ["deleted", pytest.param("cut", marks=pytest.mark.slow)])

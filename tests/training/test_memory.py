@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import jax
 import pytest
 
 from delayzero.arguments import UsageError
@@ -11,7 +12,15 @@ from delayzero.playing.system import build_system
 from delayzero.spaces import Spaces
 from delayzero.training import memory
 from delayzero.training.loop import train
-from delayzero.training.memory import allowed_bytes, check_fits, frame_bytes, frames_on_host
+from delayzero.training.memory import (
+    Need,
+    allowed_bytes,
+    check_fits,
+    frame_bytes,
+    frames_on_host,
+    search_need,
+    working_bytes,
+)
 from delayzero.training.programs import Programs
 
 from .small import small
@@ -77,15 +86,48 @@ def test_frames_that_fit_nowhere(system, monkeypatch):
 
 
 def test_check_fits_has_the_figures():
-    check_fits(6 * 10**9, 4 * 10**9, 10 * 10**9)
+    needs = [Need(4 * 10**9, "to compute", "--b"), Need(6 * 10**9, "for the replay", "--a or --c")]
+    check_fits(needs, 10 * 10**9)
     with pytest.raises(UsageError) as refused:
-        check_fits(6 * 10**9, 4 * 10**9 + 1, 10 * 10**9)
-    for words in (
-        "10.00 GB (6.00 GB for",
-        "4.00 GB to compute",
-        "and 10.00 GB are free or allowed",
-    ):
-        assert words in str(refused.value)
+        check_fits(needs, 10 * 10**9 - 1)
+    assert str(refused.value) == (
+        "this run needs 10.00 GB (6.00 GB for the replay, 4.00 GB to compute), and 10.00 GB are "
+        "free or allowed by --memory-gigabytes; type a smaller --a or --c"
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"model": {"width": 20_000}}, r"GB for weights and .* smaller --model.width, --model.l"),
+        ({"search": {"simulations": 10_000}}, r"GB for searches .* smaller --search.simulations"),
+        ({"replay": {"capacity": 10**9}}, r"GB for the replay.* smaller --replay.capacity"),
+    ],
+    ids=["weights", "searches", "replay"],
+)
+def test_what_takes_the_most_is_named_before_anything_is_compiled(changes, words, monkeypatch):
+    def never(*_):
+        raise AssertionError("something was compiled")
+
+    config = small(**changes)
+    big = build_system(config, Spaces.of(make_training_env(config)))
+    monkeypatch.setattr(Programs, "_compiled", never)
+    with_memory(monkeypatch, 2 * 10**7, 2**60)
+    with pytest.raises(UsageError, match=rf"this run needs [0-9.]+ GB \([0-9.]+ {words}"):
+        Programs(big, print, never)
+
+
+def test_the_estimate_of_searches_is_what_they_take_at_least():
+    config = small(search={"simulations": 200})
+    system = build_system(config, Spaces.of(make_training_env(config)))
+    programs = Programs.__new__(Programs)
+    programs._system, programs._mesh = system, None
+    programs._replay = programs._new_replay(False)
+    learner = jax.eval_shape(programs._new_learner)
+    estimated = search_need(system, learner.variables)
+    taken = working_bytes(programs._lower_sweep(learner).compile())
+    assert f"from {config.sweep_roots} positions" in estimated.purpose
+    assert taken / 2 < estimated.size <= taken
 
 
 def test_too_little_memory_is_told_before_the_first_step(tmp_path, monkeypatch):

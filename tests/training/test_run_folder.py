@@ -165,6 +165,19 @@ def test_other_settings_are_refused_by_name(tmp_path):
     assert [start["command"] for start in starts_of(tmp_path)] == ["delayzero"] * 2
 
 
+def test_scores_of_weights_that_are_gone_are_forgotten(tmp_path):
+    """A run without a checkpoint begins again; those scores were of other weights."""
+    config, scores = small(tmp_path), tmp_path / "by_delay.json"
+    opened(tmp_path, config)
+    (tmp_path / "checkpoints" / "5").mkdir(parents=True)
+    scores.write_text('{"constant:0": [9.0]}')
+    opened(tmp_path, config)
+    assert scores.exists()
+    shutil.rmtree(tmp_path / "checkpoints")
+    opened(tmp_path, config)
+    assert not scores.exists()
+
+
 def test_changed_settings_are_listed_with_both_values():
     config = PlanningConfig()
     assert changed_settings(config, config) == []

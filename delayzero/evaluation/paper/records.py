@@ -17,6 +17,7 @@ from delayzero.evaluation.stored import (
 )
 from delayzero.files import file_name, read_json, read_lines, write_json
 from delayzero.forms import with_keys
+from delayzero.progress import say
 from delayzero.runs.curves import read_curve
 from delayzero.runs.paths import RunPaths
 from delayzero.runs.result import read_result
@@ -99,10 +100,14 @@ def write_record(run: Path, folder: Path) -> Path:
     words = (record["game"], record["agent"], record["delay"], f"seed{record['seed']}")
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{file_name(*words)}.json"
-    if path.exists() and settings_of(_read_record(path)) != settings:
-        raise UsageError(
-            f"{path} records a run with different settings; delete it, or type another --folder"
-        )
+    if path.exists():
+        before = _read_record(path)
+        if settings_of(before) != settings:
+            raise UsageError(
+                f"{path} records a run with different settings; delete it, or type another --folder"
+            )
+        if before["scores"] != record["scores"]:
+            say(f"{path} recorded another run of these settings and is replaced by {run}")
     write_json(path, record)
     return path
 

@@ -185,7 +185,7 @@ def test_prediction_errors_are_means_over_seeds(tmp_path):
         made.folder.metrics.write_text("")
         prediction = {"horizon": [1, 2], "latent_error": [seed, 4 * seed]}
         prediction |= {"value_error": [[None, 1.0], [None, None]][seed]}
-        result = {"interactions": 9, "score": 1.0, "scores": [1.0, 2.0], "prediction": prediction}
+        result = {"interactions": 9, "score": 1.5, "scores": [1.0, 2.0], "prediction": prediction}
         result |= {"train_seconds": 10.0 + seed, "seconds": {"evaluating": 2.0}}
         made.folder.result.write_text(json.dumps(result))
     result = read_agent(plan, "dez")
@@ -251,7 +251,7 @@ def test_curves_of_predictions_may_differ_in_length(tmp_path):
         made.folder.metrics.write_text("")
         prediction = {"horizon": [1, 2, 3][: 2 + seed], "value_error": [2.0, 4.0, 6.0][: 2 + seed]}
         prediction |= {"similarity": [1.0, 1.0]} if seed == 0 else {}
-        result = {"interactions": 9, "score": 1.0, "scores": [1.0, 2.0], "prediction": prediction}
+        result = {"interactions": 9, "score": 1.5, "scores": [1.0, 2.0], "prediction": prediction}
         result |= {"train_seconds": 10.0, "seconds": {"evaluating": 2.0}}
         made.folder.result.write_text(json.dumps(result))
     found = read_agent(plan, "dez").prediction
