@@ -7,8 +7,10 @@ the extra ``train``, and import JAX when they are first used.
 
 from typing import TYPE_CHECKING, Any
 
+from delayzero.arguments import UsageError
+
 __version__ = "0.1.0.dev0"
-__all__ = ["Policy", "Run", "__version__", "load", "train"]
+__all__ = ["Policy", "Run", "UsageError", "__version__", "load", "train"]
 
 if TYPE_CHECKING:
     from delayzero.api import Policy, Run, load, train

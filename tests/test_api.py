@@ -408,6 +408,13 @@ def test_policies_that_cannot_be():
         Policy(build_system(config, spaces), None)
 
 
+def test_its_error_is_at_hand_without_jax():
+    code = (
+        "import delayzero, sys; from delayzero import UsageError; assert 'jax' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
 def test_importing_delayzero_imports_no_jax():
     code = "import delayzero, sys; assert 'jax' not in sys.modules; delayzero.load"
     code += "; assert 'jax' in sys.modules"
