@@ -118,13 +118,12 @@ class RunFolder(RunPaths):
         self._lock = lock.take(self.lock)
         if self._lock is None:
             raise self._busy()
-        if self.has_begun():
-            self._check_same(config)
-        else:
-            self.by_delay.unlink(missing_ok=True)  # scores of weights that are gone
         now = {**versions(config.env), "devices": devices}
         if self.has_begun():
+            self._check_same(config)
             self._warn_of_changes(now)
+        else:
+            self.by_delay.unlink(missing_ok=True)  # scores of weights that are gone
         write_json(self.settings, asdict(config))
         start = {
             "time": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -208,8 +207,9 @@ class RunFolder(RunPaths):
             if not changes:  # reading others would run code that nobody typed
                 before, now = map(self.as_begun, (from_json(values), config))
                 changes = changed_settings(before, now, free)
-        if spaces is not None and spaces != (self.load_spaces() or spaces):
-            changes.append(f"{spaces} (now, in {self.spaces.name}, {self.load_spaces()})")
+        beside = self.load_spaces()
+        if None not in (spaces, beside) and spaces != beside:
+            changes.append(f"{spaces} (now, in {self.spaces.name}, {beside})")
         if changes:
             raise UsageError(
                 f"the checkpoint in {self.path} is of a run with different settings: "
