@@ -35,6 +35,8 @@ def test_every_cell_of_the_tables_is_there():
         assert paper_score(*cell) is None
     assert paper_score("Alien", "walk:5", "augmented") is None
     assert reference("Pong") is None
+    assert reference("RoadRunner").efficientzero == 17751.3
+    assert reference("NameThisGame").efficientzero is None
 
 
 def finished_run(
@@ -43,6 +45,7 @@ def finished_run(
     scores=(100.0, 300.0),
     game="Alien",
     agent="dez",
+    delay="walk:5",
     prediction=None,
     made_by=(("abc", "NVIDIA H200"), ("abc", "NVIDIA H200")),
     **settings,
@@ -51,7 +54,7 @@ def finished_run(
     result = {
         "env": f"atari:{game}",
         "agent": agent,
-        "delay": "walk:5",
+        "delay": delay,
         "seed": seed,
         "interactions": 130_011,
         "updates": 150_000,
@@ -111,6 +114,7 @@ def test_from_runs_to_the_page(tmp_path, capsys):
     ]
     assert dez[8:] == [
         f"{paper.mean:.1f} ± {paper.std:.1f}",
+        "808.5",
         "227.8",
         "7127.7",
         "16.0",
@@ -172,6 +176,22 @@ def test_the_picture_has_a_row_for_each_game_and_law(tmp_path):
     assert not nothing.lines
 
 
+def test_undelayed_runs_are_compared_with_efficientzero(tmp_path):
+    runs = [
+        finished_run(tmp_path / game, game=game, delay="constant:0")
+        for game in ("RoadRunner", "NameThisGame")
+    ]
+    main(["results", "add", *map(str, runs), "--folder", str(tmp_path / "records")])
+    records = read_records(tmp_path / "records")
+    page = results_page(records, "a", "b", "c")
+    assert "| 17751.3 | 11.5 | 7845.0 |" in page
+    assert "|  | 2292.3 | 8049.0 |" in page
+    name, _, road, _ = results_picture(records).axes
+    for axes, published in ((road, True), (name, False)):
+        labels = [text.get_text() for text in axes.get_legend().get_texts()]
+        assert ("EfficientZero, published" in labels) == published
+
+
 def test_games_that_the_paper_does_not_play_have_gaps(tmp_path):
     main(
         [
@@ -184,7 +204,7 @@ def test_games_that_the_paper_does_not_play_have_gaps(tmp_path):
     )
     page = results_page(read_records(tmp_path), "a", "b", "c")
     assert (
-        "| Pong | walk:5 | dez | 0 | 130 000 | 150 000 | **200.0** | (141.4) |  |  |  | 16.0 |"
+        "| Pong | walk:5 | dez | 0 | 130 000 | 150 000 | **200.0** | (141.4) |  |  |  |  | 16.0 |"
         in page
     )
 

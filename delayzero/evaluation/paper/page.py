@@ -27,6 +27,7 @@ The columns of the table:
   scores of its episodes.
 - **paper**: the paper's mean and standard deviation for the same game, delay law and agent. Its
   `oblivious` is shown for `oblivious-executed` too. Its settings differ from those of our presets.
+- **EfficientZero**: its published score, without delay, after 100 000 interactions.
 - **random**, **human**: scores of random play and of people.
 - **training (min)**: minutes of training, with compilation, without imports and evaluations; mean
   over seeds.
@@ -46,7 +47,7 @@ The command of each run, with its commit; `*` marks a commit with uncommitted ch
 """
 COLUMNS = (
     *("game", "delay", "agent", "seeds", "interactions", "updates", "score", "spread", "paper"),
-    *("random", "human", "training (min)", "evaluation (s)", "device"),
+    *("EfficientZero", "random", "human", "training (min)", "evaluation (s)", "device"),
 )
 
 
@@ -83,6 +84,7 @@ def _row(records: Sequence[dict[str, Any]]) -> list[str]:
     spread = f"{np.std(sample, ddof=1):.1f}" if len(sample) > 1 else "-"
     paper = paper_score(first["game"], first["delay"], first["agent"])
     others = reference(first["game"])
+    known = (others.efficientzero, others.random, others.human) if others else (None,) * 3
     return [
         first["game"],
         first["delay"],
@@ -93,8 +95,7 @@ def _row(records: Sequence[dict[str, Any]]) -> list[str]:
         f"**{np.mean(means):.1f}**",
         spread if several else f"({spread})",
         "" if paper is None else f"{paper.mean:.1f} ± {paper.std:.1f}",
-        "" if others is None else f"{others.random:.1f}",
-        "" if others is None else f"{others.human:.1f}",
+        *("" if score is None else f"{score:.1f}" for score in known),
         f"{np.mean([record['wall_seconds'] for record in records]) / 60:.1f}",
         f"{np.mean([record['evaluate_seconds']['final'] for record in records]):.0f}",
         first["device"],

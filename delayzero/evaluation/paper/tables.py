@@ -33,10 +33,12 @@ class PaperScore(NamedTuple):
 
 
 class Reference(NamedTuple):
-    """Scores of random play and of people in a game."""
+    """Scores of random play, of people and of EfficientZero in a game."""
 
     random: float
     human: float
+    efficientzero: float | None
+    """Published, without delay, after 100 000 interactions; None if it was not published."""
 
 
 def paper_score(game: str, delay: str, agent: str) -> PaperScore | None:
@@ -85,6 +87,10 @@ def _scores() -> dict[tuple[str, str, str, str], PaperScore]:
 @cache
 def _references() -> dict[str, Reference]:
     return {
-        row["game"]: Reference(float(row["random"]), float(row["human"]))
+        row["game"]: Reference(
+            float(row["random"]),
+            float(row["human"]),
+            float(undelayed) if (undelayed := row["efficientzero_undelayed_100k"]) else None,
+        )
         for row in _rows("reference_scores.csv")
     }
