@@ -52,7 +52,7 @@ def likeness(config: TrainConfig) -> str:
 
 
 def packaged_past() -> list[Past]:
-    """The past runs in the package: those of ``results/atari`` in the repository."""
+    """The past runs in the package: those of ``results/`` in the repository that ran alone."""
     text = files("delayzero.campaigns").joinpath("past_runs.csv").read_text()
     return [
         Past(

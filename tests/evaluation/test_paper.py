@@ -173,7 +173,7 @@ def test_the_picture_has_a_row_for_each_game_and_law(tmp_path):
     rolled, stale = agreement.lines
     np.testing.assert_array_equal(rolled.get_xydata(), [[1, 0.9], [2, 0.8]])
     np.testing.assert_array_equal(stale.get_xydata(), [[1, 0.7], [2, np.nan]])
-    assert not nothing.lines
+    assert not nothing.axison
 
 
 def test_undelayed_runs_are_compared_with_efficientzero(tmp_path):

@@ -68,7 +68,10 @@ def _draw_scores(axes: Axes, records: Sequence[dict[str, Any]]) -> None:
 
 def _draw_agreement(axes: Axes, records: Sequence[dict[str, Any]]) -> None:
     """Draw how often the policies at predicted and real states prefer the same action."""
-    for record in records:
-        if record.get("prediction"):
-            draw_prediction(axes, record["agent"], record["prediction"], "policy_agreement")
+    measured = [record for record in records if record.get("prediction")]
+    if not measured:
+        axes.axis("off")
+        return
+    for record in measured:
+        draw_prediction(axes, record["agent"], record["prediction"], "policy_agreement")
     dress(axes, "Same action at predicted and real state", HORIZON_LABEL, "share of states")
