@@ -3,9 +3,10 @@
 An agent that looks ahead reads latents that were rolled through as many actions as its decision is
 late, not encoded ones. So a share of the rows of a batch is unrolled from such latents. The *lead*
 of a row t is the number of steps L before it: its observation is that at t - L, and the dynamics
-run through the executed actions in between, without a gradient and with the running statistics, as
-while acting. From there on the row is trained like any other, with the targets of t and the steps
-after it. So everything that acting and its search read is trained where they read it.
+run through the executed actions in between with the running statistics, as while acting. From there
+on the row is trained like any other, with the targets of t and the steps after it. So everything
+that acting and its search read is trained where they read it. With ``--learner.lead-gradient`` the
+gradient flows on through the steps of the lead, and teaches the encoder what is needed there.
 """
 
 from __future__ import annotations
@@ -81,13 +82,12 @@ def lead_queues(
     return Queue(rows_at(replay, transitions.action, forward % rows, envs), back <= leads)
 
 
-def rolled_latents(model: WorldModel, variables: Any, observation: Array, queue: Queue) -> Array:
-    """Encode observations ``[F, S, ...]`` and roll them through queues ``[F, longest]``.
+def rolled_latents(model: WorldModel, variables: Any, latent: Array, queue: Queue) -> Array:
+    """Roll latents ``[F, ...]`` through queues ``[F, longest]``.
 
     All queues take the same number of steps, known when the program is compiled: a GPU then makes
     them without asking the host whether to continue.
     """
-    bound = model.bind(variables)
 
     def move(latent: Array, step: tuple[Array, Array]) -> tuple[Array, None]:
         action, moves = step
@@ -95,5 +95,5 @@ def rolled_latents(model: WorldModel, variables: Any, observation: Array, queue:
         return jnp.where(moves.reshape(-1, *(1 for _ in latent.shape[1:])), moved, latent), None
 
     steps = (queue.action.T, queue.mask.T)
-    latent: Array = jax.lax.scan(move, bound.represent(observation), steps)[0]
-    return jax.lax.stop_gradient(latent)
+    rolled: Array = jax.lax.scan(move, latent, steps)[0]
+    return rolled

@@ -16,6 +16,7 @@ from jax.sharding import Mesh
 
 from delayzero.learning.batch import Batch, assert_batch
 from delayzero.learning.in_training import InTraining, apart, merged
+from delayzero.learning.leads import rolled_latents
 from delayzero.learning.learner import Metrics
 from delayzero.model import WorldModel
 from delayzero.settings import LearnerConfig
@@ -53,8 +54,8 @@ def unroll_model(
 ) -> Unrolled:
     """Roll the model through the actions of a batch and predict at every state.
 
-    Positions with a lead begin with their ``rolled`` latents, ``[F, ...]``, or with forecasts, the
-    others with their encoded observations.
+    Positions with a lead begin with their ``rolled`` latents, ``[F, ...]``; without these, they are
+    rolled or forecast here, with a gradient. The others begin with their encoded observations.
 
     The gradient into each imagined latent is halved. The prefix memory restarts from zero every
     ``prefix_horizon`` steps. Real latents for the consistency loss get no gradient. They are
@@ -107,7 +108,13 @@ def _first_latents(model: InTraining, batch: Batch, rolled: Array | None) -> Arr
     if batch.lead is None:
         return encoded
     leads = batch.lead.mask.shape[0]
-    return jnp.concatenate([model("forecast", encoded[:leads], batch.lead), encoded[leads:]])
+    if model.model.forecaster is None:
+        with jax.named_scope("leads"):
+            here = model.model.clone(train=False)
+            ahead = rolled_latents(here, model.variables, encoded[:leads], batch.lead)
+    else:
+        ahead = model("forecast", encoded[:leads], batch.lead)
+    return jnp.concatenate([ahead, encoded[leads:]])
 
 
 def _forecast_similarity(model: InTraining, batch: Batch, latents: Array) -> Array | None:
@@ -142,7 +149,8 @@ def efficientzero_loss(
         variables: The model's variables.
         batch: The batch.
         config: The learner's settings.
-        rolled: The latents of the positions with a lead, ``[F, ...]``; they get no gradient.
+        rolled: The latents of the positions with a lead, ``[F, ...]``; they get no gradient. None
+            if there are no such positions, or if the loss makes them.
         mesh: The devices that share the batch; None for one device.
 
     Returns:
@@ -150,7 +158,8 @@ def efficientzero_loss(
     """
     assert_batch(batch, model.actions.count)
     direct = model.forecaster is not None
-    assert (rolled is None) == (batch.lead is None or direct), "leads are rolled or forecast"
+    given = batch.lead is not None and not (direct or config.lead_gradient)
+    assert (rolled is not None) == given, "leads are rolled or forecast"
     in_training = InTraining(model, variables, mesh)
     out = unroll_model(in_training, batch, config, rolled)
     alive = batch.alive.T.astype(jnp.float32)  # [K + 1, B]

@@ -172,14 +172,15 @@ class Learner:
     def rolled(self, variables: Any, batch: Batch) -> Array | None:
         """Return the rolled latents of the positions with a lead, ``[F, ...]``.
 
-        None if there are no such positions, or if the model has a forecaster, which is part of the
-        loss.
+        None if there are no such positions, or if they get a gradient: then the loss makes them.
         """
-        if batch.lead is None or self.planner.model.forecaster is not None:
+        model = self.planner.model
+        if batch.lead is None or model.forecaster is not None or self.config.lead_gradient:
             return None
         observation = batch.observation[: batch.lead.mask.shape[0]]
         with jax.named_scope("leads"):
-            return rolled_latents(self.planner.model, variables, observation, batch.lead)
+            latent = model.bind(variables).represent(observation)
+            return rolled_latents(model, variables, latent, batch.lead)
 
     def gradients(
         self, variables: Any, batch: Batch, mesh: Mesh | None = None

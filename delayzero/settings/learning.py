@@ -61,6 +61,8 @@ class LearnerConfig:
     """Share of the positions of a batch that start from a rolled latent, as decisions under delay
     do. None: a quarter if the agent looks further ahead than --learner.unroll steps, or with
     --model.forecast direct; otherwise none."""
+    lead_gradient: bool = False
+    """Let the gradient flow through the steps of those rolls too, into dynamics and encoder."""
     augment: bool | None = None
     """Shift and scale images randomly; None: only if they are pixels (uint8)."""
     optimiser: Literal["sgd", "adam"] = "sgd"

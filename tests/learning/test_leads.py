@@ -99,9 +99,34 @@ def test_latents_are_rolled_as_they_are_while_acting(begin):
     observation = jnp.asarray(np.random.default_rng(1).normal(size=(5, STACK, 3)), jnp.float32)
     latent = model.bind(variables).represent(observation)
     wanted = roll(model, variables, latent, queue)
-    found = rolled_latents(model, variables, observation, jax.tree.map(jnp.asarray, queue))
+    found = rolled_latents(model, variables, latent, jax.tree.map(jnp.asarray, queue))
     assert np.allclose(found, wanted, atol=1e-6)
     assert not np.allclose(found, latent, atol=1e-3)
+
+
+def test_the_gradient_flows_through_the_actions_of_each_queue(begin):
+    queue = oracle.random_queues(0, 5, LONGEST)
+    model, variables = LEARNER.planner.model, begin.variables
+    random = np.random.default_rng(1)
+    observation = jnp.asarray(random.normal(size=(5, STACK, 3)), jnp.float32)
+    latent = model.bind(variables).represent(observation)
+    weights = jnp.asarray(random.normal(size=latent.shape), jnp.float32)
+
+    def rolled(latent):
+        after = rolled_latents(model, variables, latent, jax.tree.map(jnp.asarray, queue))
+        return jnp.sum(weights * after)
+
+    def one_by_one(latent):
+        total = 0.0
+        for i in range(5):
+            row = latent[i : i + 1]
+            for action in queue.row(i):
+                row = model.bind(variables).step(row, jnp.array([action]))
+            total += jnp.sum(weights[i] * row[0])
+        return total
+
+    assert {len(queue.row(i)) for i in range(5)} == {1, 2, 3, 4, 5}
+    assert np.allclose(jax.grad(rolled)(latent), jax.grad(one_by_one)(latent), atol=1e-5)
 
 
 def test_the_batch_observes_where_the_lead_begins(history, stored, begin):
@@ -143,6 +168,19 @@ def test_rolled_latents_train_dynamics_and_heads_but_not_the_encoder(stored, beg
     assert sizes["dynamics"] > 1e-4
     assert sizes["prediction"] > 1e-4
     assert sizes["prefix"] > 1e-4
+
+
+def test_with_a_gradient_through_their_rolls_leads_train_the_encoder_too(stored, begin):
+    learner = replace(LEARNER, config=replace(LEARNER.config, lead_gradient=True))
+    _, batch = next_batch(begin, stored, KEY)
+    only_leads = batch._replace(weight=jnp.where(jnp.arange(8) < LEADS, batch.weight, 0.0))
+    assert learner.rolled(begin.variables, batch) is None  # the loss rolls
+    gradient, _ = oracle.quick_jit(learner.gradients)(begin.variables, only_leads)
+    assert optax_norm(gradient["encoder"]) > 1e-4
+    assert optax_norm(gradient["dynamics"]) > 1e-4
+    state, _, metrics = oracle.quick_jit(learner.update)(begin, stored, KEY, 2)
+    assert state.failed < 0
+    assert metrics["lead/value_error"] > 0
 
 
 def optax_norm(tree):
