@@ -18,12 +18,11 @@ interrupted demo; delete the folder to start again."""
 
 
 def plan_in(folder: Path) -> Plan:
-    """The demo's comparison: two seeds, 8 000 interactions, three other delays."""
+    """The demo's comparison: two seeds, three other delays."""
     return Plan(
         folder,
         delay="walk:5",
         seeds=(0, 1),
-        interactions=8000,
         evaluations=4,
         evaluation_episodes=8,
         laws=("constant:0", "constant:2", "constant:5"),
