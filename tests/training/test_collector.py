@@ -340,7 +340,7 @@ def test_the_audit_reads_the_rows_where_they_are_stored(audited, monkeypatch):
     ("agent", "host_frames"),
     [
         ("dez", False),
-        ("augmented", True),
+        pytest.param("augmented", True, marks=pytest.mark.slow),
         pytest.param("dez", True, marks=pytest.mark.slow),
         pytest.param("augmented", False, marks=pytest.mark.slow),
     ],

@@ -93,6 +93,7 @@ def test_a_reward_that_is_not_finite_ends_the_run(bad, overlap, counting, tmp_pa
         json.loads(line, parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))
 
 
+@pytest.mark.slow
 def test_an_observation_that_is_not_finite_is_named_as_the_cause(counting, tmp_path):
     env = counting(blind=30)
     config = small(tmp_path / "run", env=env, max_steps=None, final_max_steps=None)
