@@ -6,8 +6,9 @@
 
 Each process has its own weights and replay, and makes updates in calls, as training does. It has
 the share of cores and memory that ``delayzero compare --jobs`` would give it. All start when the
-last one has compiled. One process alone is always measured too, without MPS. For each number of
-processes:
+last one has compiled. What everything is relative to, one process that has the machine to itself
+and no MPS, is measured first. Then as many processes as the largest number are started, and for
+each number that many work while the others wait:
 
 - ``milliseconds_per_update``: of one process, the mean over processes.
 - ``relative_rate``: updates per second of all processes together, in units of one process alone.
@@ -43,7 +44,7 @@ Made = tuple[int, float]
 
 
 def work(options: argparse.Namespace) -> None:
-    """Run as a worker: compile, report that it is ready, wait for a line, measure, print."""
+    """Run as a worker: compile, report that it is ready, measure and print for each line read."""
     system = system_of(*options.preset)
     replay = filled_replay(system, options.positions // system.config.envs)
     state = jax.jit(system.first_state)(jax.random.key(0))
@@ -51,39 +52,49 @@ def work(options: argparse.Namespace) -> None:
     update = compiled_update(system, *arguments)
     jax.block_until_ready(update(*arguments))
     print(READY, flush=True)
-    if not sys.stdin.readline():
-        sys.exit("side_by_side: the process that started this one has ended")
-    begun, made, spent = time.perf_counter(), 0, 0.0
-    while not made or spent < options.seconds:
-        jax.block_until_ready(update(*arguments))
-        made, spent = made + options.updates, time.perf_counter() - begun
-    print(json.dumps((made, spent)), flush=True)
+    while sys.stdin.readline():
+        begun, made, spent = time.perf_counter(), 0, 0.0
+        while not made or spent < options.seconds:
+            jax.block_until_ready(update(*arguments))
+            made, spent = made + options.updates, time.perf_counter() - begun
+        print(json.dumps((made, spent)), flush=True)
 
 
-def measured(count: int, variables: Mapping[str, str]) -> list[Made]:
-    """Return the updates and seconds of each of several parallel processes."""
+def measured(counts: Sequence[int], variables: Mapping[str, str]) -> list[list[Made]]:
+    """Return the updates and seconds of each process, for each number of parallel processes.
+
+    As many processes as the largest number are started, once; those that are not measured wait.
+    """
     words = [sys.executable, __file__, *sys.argv[1:], "--worker"]
     workers = [
         subprocess.Popen(
             words, env=variables, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
-        for _ in range(count)
+        for _ in range(max(counts, default=0))
     ]
     try:
         for worker in workers:
             while _line(worker) != READY:
                 pass
+        results = [_measured_once(workers[:count]) for count in counts]
         for worker in workers:
             assert worker.stdin is not None
-            worker.stdin.write("go\n")
-            worker.stdin.flush()
-        made = [json.loads(_line(worker)) for worker in workers]
-        for worker in workers:
+            worker.stdin.close()
             worker.wait()  # the next workers need its memory
     finally:
         for worker in workers:
             worker.kill()
-            worker.communicate()
+            worker.wait()
+    return results
+
+
+def _measured_once(workers: Sequence[subprocess.Popen[str]]) -> list[Made]:
+    """Return the updates and seconds of processes that are ready, measured at the same time."""
+    for worker in workers:
+        assert worker.stdin is not None
+        worker.stdin.write("go\n")
+        worker.stdin.flush()
+    made = [json.loads(_line(worker)) for worker in workers]
     return [(updates, seconds) for updates, seconds in made]
 
 
@@ -114,19 +125,19 @@ def compared(counts: Sequence[int], mps: str) -> list[dict[str, Any]]:
         counts: Numbers of processes.
         mps: ``auto`` (if it is available), ``on``, ``off`` or ``both``.
     """
-    others = sorted({*counts} - {1})
-    most = others[-1] if others and mps != "off" else 1
+    counts = sorted({1, *counts})
+    most = counts[-1] if mps != "off" else 1
     with tempfile.TemporaryDirectory() as folder, shared_gpu(most) as daemon:
         nowhere, cache = {PIPES: folder}, Path(folder) / "compiled"
         shared = most > 1 and (bool(daemon) or (has_gpu() and daemon_runs()))
         if mps in ("on", "both") and not shared:
             sys.exit("side_by_side: no MPS here; type --mps off")
-        (alone,) = measured(1, environment(cache, 1) | nowhere)
+        ((alone,),) = measured([1], environment(cache, 1) | nowhere)
         results: list[dict[str, Any]] = [{"mps": False, **figures([alone], alone)}]
         for used in (False, True) if mps == "both" else (shared,):
-            for count in others:
-                variables = environment(cache, count, daemon) | ({} if used else nowhere)
-                results.append({"mps": used, **figures(measured(count, variables), alone)})
+            variables = environment(cache, counts[-1], daemon) | ({} if used else nowhere)
+            for made in measured(counts if used else counts[1:], variables):
+                results.append({"mps": used, **figures(made, alone)})
     return results
 
 

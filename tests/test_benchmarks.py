@@ -145,19 +145,19 @@ def test_figures_of_processes_side_by_side(side_by_side):
 @pytest.mark.parametrize(
     ("mps", "order"),
     [
-        ("auto", [(1, False), (2, True), (3, True)]),
-        ("on", [(1, False), (2, True), (3, True)]),
+        ("auto", [(1, False), (1, True), (2, True), (3, True)]),
+        ("on", [(1, False), (1, True), (2, True), (3, True)]),
         ("off", [(1, False), (2, False), (3, False)]),
-        ("both", [(1, False), (2, False), (3, False), (2, True), (3, True)]),
+        ("both", [(1, False), (2, False), (3, False), (1, True), (2, True), (3, True)]),
     ],
 )
 def test_with_and_without_mps(mps, order, side_by_side, monkeypatch):
     """Without it, processes look for a daemon where none is."""
     seen = []
 
-    def measured(count, variables):
-        seen.append((count, variables[side_by_side.PIPES] == "/daemon"))
-        return [(1, 1.0)] * count
+    def measured(counts, variables):
+        seen.extend((count, variables[side_by_side.PIPES] == "/daemon") for count in counts)
+        return [[(1, 1.0)] * count for count in counts]
 
     monkeypatch.setattr(side_by_side, "measured", measured)
     daemon = {side_by_side.PIPES: "/daemon"}
