@@ -81,9 +81,7 @@ def parts(system: System, state: LearnerState, replay: Replay) -> dict[str, floa
 
     def forward(key: Array, variables: Any, batch: Any) -> Any:
         moved = jittered(key, variables)
-        loss, output = efficientzero_loss(
-            learner.planner.model, moved, batch, learner.config, learner.rolled(moved, batch)
-        )
+        loss, output = efficientzero_loss(learner.planner.model, moved, batch, learner.config)
         return loss, output.variables
 
     def gradients(key: Array, variables: Any, batch: Any) -> Any:
@@ -115,6 +113,7 @@ def main() -> None:
     )
     parser.add_argument("--updates", type=int, default=64, help="updates in one call")
     parser.add_argument("--delay", default="constant:0", metavar="LAW", help="the delay law")
+    parser.add_argument("--whole", action="store_true", help="whole updates only, without parts")
     options = parser.parse_args()
     system = system_of(options.preset, delay=options.delay)
     replay = filled_replay(system, options.positions // system.config.envs)
@@ -128,7 +127,7 @@ def main() -> None:
         "positions": options.positions,
         "milliseconds": {
             **update_times(system, state, replay, options.updates),
-            **parts(system, state, replay),
+            **({} if options.whole else parts(system, state, replay)),
         },
     }
     report("learner", figures)

@@ -49,13 +49,11 @@ class Unrolled(NamedTuple):
     """The logits of an end in each step, for a model that predicts ends, ``[K, B]``."""
 
 
-def unroll_model(
-    model: InTraining, batch: Batch, config: LearnerConfig, rolled: Array | None = None
-) -> Unrolled:
+def unroll_model(model: InTraining, batch: Batch, config: LearnerConfig) -> Unrolled:
     """Roll the model through the actions of a batch and predict at every state.
 
-    Positions with a lead begin with their ``rolled`` latents, ``[F, ...]``; without these, they are
-    rolled or forecast here, with a gradient. The others begin with their encoded observations.
+    Positions with a lead begin with rolled or forecast latents, the others with their encoded
+    observations.
 
     The gradient into each imagined latent is halved. The prefix memory restarts from zero every
     ``prefix_horizon`` steps. Real latents for the consistency loss get no gradient. They are
@@ -70,7 +68,7 @@ def unroll_model(
     large, and a search sees rewards that are not there.
     """
     steps = batch.action.shape[1]
-    latents = [_first_latents(model, batch, rolled)]
+    latents = [_first_latents(model, batch, config)]
     with jax.named_scope("real_latents"):
         real = _project(model, real_latents(model, batch), batch.compared.shape[1])
     for k in range(steps):
@@ -98,23 +96,35 @@ def unroll_model(
     )
 
 
-def _first_latents(model: InTraining, batch: Batch, rolled: Array | None) -> Array:
-    """Return the latents of the positions: encoded, rolled, or forecast."""
-    count = 0 if rolled is None else rolled.shape[0]
-    queue = jax.tree.map(lambda x: x[count:, 0], batch.queue)
-    encoded: Array = model("represent", batch.observation[count:], queue)
-    if rolled is not None:
-        return jnp.concatenate([rolled, encoded])
+def _first_latents(model: InTraining, batch: Batch, config: LearnerConfig) -> Array:
+    """Return the latents of the positions: encoded, rolled, or forecast.
+
+    A gradient flows into forecasts, and with ``lead_gradient`` into rolls.
+    """
     if batch.lead is None:
-        return encoded
+        return _encoded(model, batch, 0)
     leads = batch.lead.mask.shape[0]
-    if model.model.forecaster is None:
-        with jax.named_scope("leads"):
-            here = model.model.clone(train=False)
-            ahead = rolled_latents(here, model.variables, encoded[:leads], batch.lead)
-    else:
+    if model.model.forecaster is not None:
+        encoded = _encoded(model, batch, 0)
         ahead = model("forecast", encoded[:leads], batch.lead)
-    return jnp.concatenate([ahead, encoded[leads:]])
+        return jnp.concatenate([ahead, encoded[leads:]])
+    acting = model.model.clone(train=False)  # rolls have the running statistics, as while acting
+    with jax.named_scope("leads"):
+        if config.lead_gradient:
+            encoded = _encoded(model, batch, 0)
+            begin, encoded, variables = encoded[:leads], encoded[leads:], model.variables
+        else:
+            variables = jax.lax.stop_gradient(model.variables)
+            begin = acting.bind(variables).represent(batch.observation[:leads])
+            encoded = _encoded(model, batch, leads)
+        return jnp.concatenate([rolled_latents(acting, variables, begin, batch.lead), encoded])
+
+
+def _encoded(model: InTraining, batch: Batch, first: int) -> Array:
+    """Encode the observations of the positions from the ``first`` on."""
+    queue = jax.tree.map(lambda x: x[first:, 0], batch.queue)
+    latents: Array = model("represent", batch.observation[first:], queue)
+    return latents
 
 
 def _forecast_similarity(model: InTraining, batch: Batch, latents: Array) -> Array | None:
@@ -133,7 +143,6 @@ def efficientzero_loss(
     variables: Any,
     batch: Batch,
     config: LearnerConfig,
-    rolled: Array | None = None,
     mesh: Mesh | None = None,
 ) -> tuple[Array, LossOutput]:
     """Compute the loss of a batch.
@@ -149,19 +158,14 @@ def efficientzero_loss(
         variables: The model's variables.
         batch: The batch.
         config: The learner's settings.
-        rolled: The latents of the positions with a lead, ``[F, ...]``; they get no gradient. None
-            if there are no such positions, or if the loss makes them.
         mesh: The devices that share the batch; None for one device.
 
     Returns:
         The loss, ``[]``, and its other outputs.
     """
     assert_batch(batch, model.actions.count)
-    direct = model.forecaster is not None
-    given = batch.lead is not None and not (direct or config.lead_gradient)
-    assert (rolled is not None) == given, "leads are rolled or forecast"
     in_training = InTraining(model, variables, mesh)
-    out = unroll_model(in_training, batch, config, rolled)
+    out = unroll_model(in_training, batch, config)
     alive = batch.alive.T.astype(jnp.float32)  # [K + 1, B]
     taken = jnp.concatenate([jnp.ones_like(alive[:1]), alive[:-1]])  # the step to state k
     compared = _after_steps(mesh, taken[1:], batch.compared)

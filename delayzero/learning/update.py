@@ -15,7 +15,7 @@ from delayzero.actions import Queue
 from delayzero.learning.augment import augmented, draw_shifts
 from delayzero.learning.batch import Batch, assemble, window_targets
 from delayzero.learning.in_training import InTraining
-from delayzero.learning.leads import draw_leads, lead_queues, rolled_latents
+from delayzero.learning.leads import draw_leads, lead_queues
 from delayzero.learning.learner import (
     PRIORITY_FLOOR,
     LearnerState,
@@ -106,8 +106,7 @@ class Learner:
             batch = self.batch(state, replay, here)[1]
             batch = self.augmented(batch, _stream(here, state, AUGMENTATION))
             in_training = InTraining(self.planner.model, variables, replay.mesh)
-            rolled = self.rolled(variables, batch)
-            unroll_model(in_training, batch, self.config, rolled)
+            unroll_model(in_training, batch, self.config)
             return in_training.variables
 
         with jax.named_scope("settling"):
@@ -169,19 +168,6 @@ class Learner:
         period = max(1, self.config.target_period)
         return state.updates // period * period
 
-    def rolled(self, variables: Any, batch: Batch) -> Array | None:
-        """Return the rolled latents of the positions with a lead, ``[F, ...]``.
-
-        None if there are no such positions, or if they get a gradient: then the loss makes them.
-        """
-        model = self.planner.model
-        if batch.lead is None or model.forecaster is not None or self.config.lead_gradient:
-            return None
-        observation = batch.observation[: batch.lead.mask.shape[0]]
-        with jax.named_scope("leads"):
-            latent = model.bind(variables).represent(observation)
-            return rolled_latents(model, variables, latent, batch.lead)
-
     def gradients(
         self, variables: Any, batch: Batch, mesh: Mesh | None = None
     ) -> tuple[Any, LossOutput]:
@@ -192,13 +178,10 @@ class Learner:
             batch: The batch.
             mesh: The devices that share the batch; None for one device.
         """
-        rolled = self.rolled(variables, batch)
 
         def loss(params: Any) -> tuple[Array, LossOutput]:
             with_params = {**variables, "params": params}
-            return efficientzero_loss(
-                self.planner.model, with_params, batch, self.config, rolled, mesh
-            )
+            return efficientzero_loss(self.planner.model, with_params, batch, self.config, mesh)
 
         gradient, output = jax.grad(loss, has_aux=True)(variables["params"])
         return gradient, output
