@@ -13,19 +13,13 @@ SHIFT = 4
 INTENSITY = 0.05
 
 
-def draw_shifts(key: Array, count: int) -> Array:
-    """Draw shifts of up to 4 pixels down and to the right, ``[count, 2]``."""
-    return jax.random.randint(key, (count, 2), -SHIFT, SHIFT + 1)
-
-
-def augmented(key: Array, frames: Array, dtype: Any, shifts: Array | None = None) -> Array:
+def augmented(key: Array, frames: Array, dtype: Any) -> Array:
     """Shift images by up to 4 pixels and scale them by about 5 %, alike in all frames of a sample.
 
     Args:
         key: A random key.
         frames: Pixels in uint8, ``[B, F, H, W, C]``.
         dtype: The data type of the result.
-        shifts: By how much to shift, ``[B, 2]``; drawn if None.
 
     Returns:
         Images with values around [0, 1], ``[B, F, H, W, C]``. Shifts repeat the edge pixels.
@@ -34,11 +28,9 @@ def augmented(key: Array, frames: Array, dtype: Any, shifts: Array | None = None
     chex.assert_type(frames, jnp.uint8)
     batch, _, height, width, channels = frames.shape
     shift_key, intensity_key = jax.random.split(key)
-    if shifts is None:
-        shifts = draw_shifts(shift_key, batch)
-    chex.assert_shape(shifts, (batch, 2))
-    rows = jnp.clip(jnp.arange(height) + shifts[:, :1], 0, height - 1)
-    columns = jnp.clip(jnp.arange(width) + shifts[:, 1:], 0, width - 1)
+    offsets = jax.random.randint(shift_key, (batch, 2), -SHIFT, SHIFT + 1)
+    rows = jnp.clip(jnp.arange(height) + offsets[:, :1], 0, height - 1)
+    columns = jnp.clip(jnp.arange(width) + offsets[:, 1:], 0, width - 1)
 
     def shifted(image: Array, row: Array, column: Array) -> Array:
         return image[row][:, column]

@@ -12,7 +12,7 @@ from jax import Array
 from jax.sharding import Mesh
 
 from delayzero.actions import Queue
-from delayzero.learning.augment import augmented, draw_shifts
+from delayzero.learning.augment import augmented
 from delayzero.learning.batch import Batch, assemble, window_targets
 from delayzero.learning.in_training import InTraining
 from delayzero.learning.leads import draw_leads, lead_queues
@@ -187,25 +187,18 @@ class Learner:
         return gradient, output
 
     def augmented(self, batch: Batch, key: Array) -> Batch:
-        """Augment the images of a batch; the first stack separately from the following ones.
-
-        All have the same shift if the settings say so.
-        """
+        """Augment the images of a batch: the first stack separately from the following ones."""
         if not self.augment:
             return batch
         first_key, following_key = jax.random.split(key)
         dtype, shape = self.planner.model.dtype, batch.following.shape
         following = batch.following.reshape(shape[0], shape[1] * shape[2], *shape[3:])
-        shifts = None
-        if self.config.shifts == "together":
-            shifts = draw_shifts(jax.random.fold_in(key, 1), shape[0])
         reached = batch.reached
         if reached is not None:
-            theirs = None if shifts is None else shifts[: reached.shape[0]]
-            reached = augmented(jax.random.fold_in(following_key, 1), reached, dtype, theirs)
+            reached = augmented(jax.random.fold_in(following_key, 1), reached, dtype)
         return batch._replace(
-            observation=augmented(first_key, batch.observation, dtype, shifts),
-            following=augmented(following_key, following, dtype, shifts).reshape(shape),
+            observation=augmented(first_key, batch.observation, dtype),
+            following=augmented(following_key, following, dtype).reshape(shape),
             reached=reached,
         )
 

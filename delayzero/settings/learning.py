@@ -65,10 +65,6 @@ class LearnerConfig:
     """Let the gradient flow through the steps of those rolls too, into dynamics and encoder."""
     augment: bool | None = None
     """Shift and scale images randomly; None: only if they are pixels (uint8)."""
-    shifts: Literal["apart", "together"] = "apart"
-    """Shifts of the observation that the model is unrolled from, and of those that its imagined
-    states are compared with. apart: drawn separately, as in EfficientZero, so that compared states
-    tell only roughly where things are. together: the same for all."""
     optimiser: Literal["sgd", "adam"] = "sgd"
     """SGD with momentum 0.9, or AdamW."""
     learning_rate: float = 0.2

@@ -65,28 +65,6 @@ def test_learner_changes_both_stacks_apart_and_nothing_else(on):
     assert got._replace(observation=0, following=0) == batch._replace(observation=0, following=0)
 
 
-def test_shifts_together_are_those_of_the_position_in_all_its_stacks():
-    """A picture of the row numbers tells by how much it was shifted."""
-    height = 21
-    picture = np.broadcast_to(np.arange(height, dtype=np.uint8)[:, None] * 8, (height, height))
-    stack = np.broadcast_to(picture[None, None, :, :, None], (32, 2, height, height, 1))
-    following = np.broadcast_to(stack[:, None], (32, 3, *stack.shape[1:]))
-    batch = Batch(stack, following, *range(8))._replace(reached=stack[:8])
-
-    def shifts_of(images):
-        column = np.asarray(images)[..., 0, 0]
-        return column[..., height // 2] / column[..., -1]  # whatever the intensity
-
-    for name in ("together", "apart"):
-        learner = oracle.small_learner("conv", augment=True, shifts=name)
-        got = oracle.quick_jit(learner.augmented)(batch, jax.random.key(3))
-        first, later = shifts_of(got.observation)[:, 0], shifts_of(got.following)
-        reached = shifts_of(got.reached)
-        assert np.allclose(later, later[:, :1, :1]), "all frames of a position are shifted alike"
-        same = np.allclose(first, later[:, 0, 0]) and np.allclose(first[:8], reached[:, 0])
-        assert same == (name == "together")
-
-
 def test_frames_of_a_wrong_shape_or_type_are_refused():
     frames = jnp.zeros((2, 1, 6, 6, 3), jnp.uint8)
     with pytest.raises(AssertionError, match="rank compatibility"):
