@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -18,7 +18,13 @@ from delayzero.evaluation.over_seeds import (
     score_of,
     shown,
 )
-from delayzero.evaluation.paper.tables import KINDS, longest, paper_score, reference
+from delayzero.evaluation.paper.tables import (
+    KINDS,
+    efficientzero_score,
+    longest,
+    paper_score,
+    reference,
+)
 from delayzero.report.against_paper import AGENTS, DELAYS, Cell
 from delayzero.report.charts import Chart, Numbers, Series, Style, View, colour_of, grouped_bars
 from delayzero.report.groups import Group, best_groups, final_score
@@ -232,12 +238,15 @@ def _with_spread(scores: Sequence[Score | None]) -> tuple[Numbers, Numbers, Numb
 
 
 def _paper_marks(game: str, law: str, groups: Sequence[Group]) -> list[tuple[float, str]]:
-    """The paper's final scores of the agents of a cell, and that of random play."""
-    marks: Mapping[str, float] = {
+    """The published final scores of the agents of a cell, and that of random play."""
+    marks: dict[str, float] = {
         f"{group.agent}, paper": score.mean
         for group in groups
         if (score := paper_score(game, law, group.agent)) is not None
     }
+    published = efficientzero_score(game, law)
+    if published is not None:
+        marks["EfficientZero, published"] = published
     others = reference(game)
     random = [] if others is None else [(others.random, "random play")]
     return [*((value, label) for label, value in marks.items()), *random]

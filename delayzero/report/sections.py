@@ -130,9 +130,9 @@ def learning(groups: Sequence[Group], canvas: Canvas, most: int) -> Section | No
     note = (
         "Mean score of an episode by interactions (steps of environments). Thick lines: mean over "
         "seeds, between whose evaluations values are interpolated; bands: its 95 % bootstrap "
-        "interval over seeds (none for one seed); thin lines: single seeds. Dashed: the paper's "
-        "final scores and random play. Evaluations are episodes without exploration noise; "
-        "self-play is what the agent learns from, with its noise."
+        "interval over seeds (none for one seed); thin lines: single seeds. Dashed: the "
+        "published final scores and random play. Evaluations are episodes without exploration "
+        "noise; self-play is what the agent learns from, with its noise."
     )
     return section(
         "learning",

@@ -11,7 +11,7 @@ from delayzero.cli import main
 from delayzero.evaluation.paper.page import results_page
 from delayzero.evaluation.paper.pictures import results_picture
 from delayzero.evaluation.paper.records import read_records
-from delayzero.evaluation.paper.tables import paper_score, reference
+from delayzero.evaluation.paper.tables import efficientzero_score, paper_score, reference
 from delayzero.evaluation.stored import RECORD
 
 GAMES = (
@@ -37,6 +37,10 @@ def test_every_cell_of_the_tables_is_there():
     assert reference("Pong") is None
     assert reference("RoadRunner").efficientzero == 17751.3
     assert reference("NameThisGame").efficientzero is None
+    for law in ("constant:0", "none"):
+        assert efficientzero_score("RoadRunner", law) == 17751.3
+    for cell in (("RoadRunner", "walk:5"), ("NameThisGame", "none"), ("Pong", "none")):
+        assert efficientzero_score(*cell) is None
 
 
 def finished_run(

@@ -184,6 +184,18 @@ def test_runs_of_the_paper_stand_beside_it(tmp_path):
     assert any(chart["title"] == "Asterix · walk:M" for chart in charts(text))
 
 
+def test_curves_without_delay_stand_beside_the_published_score(tmp_path):
+    make_run(tmp_path / "run", env="atari:RoadRunner", delay="constant:0")
+    make_run(tmp_path / "late", env="atari:RoadRunner", delay="walk:5")
+    marks = {"constant:0": set(), "walk:5": set()}
+    for chart in charts(report(tmp_path, tmp_path)):
+        game, _, law = chart["title"].partition(" · ")
+        if game == "RoadRunner" and law in marks:
+            marks[law] |= {label for view in chart["views"] for _, label in view["marks"]}
+    assert marks["constant:0"] == {"EfficientZero, published", "random play"}
+    assert marks["walk:5"] == {"dez, paper", "random play"}
+
+
 @pytest.mark.parametrize(("lines", "first"), [(2, "self-play"), (12, "evaluations")])
 def test_learning_curves_show_first_what_is_a_curve(tmp_path, lines, first):
     """Without evaluations on the way, the final one is a point."""

@@ -16,7 +16,12 @@ from delayzero.evaluation.panels import (
     dress,
     legend_beside,
 )
-from delayzero.evaluation.paper.tables import ALGORITHMS, longest, paper_score, reference
+from delayzero.evaluation.paper.tables import (
+    ALGORITHMS,
+    efficientzero_score,
+    paper_score,
+    reference,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -58,9 +63,10 @@ def _draw_scores(axes: Axes, records: Sequence[dict[str, Any]]) -> None:
     scores = reference(game)
     if scores is not None:
         axes.axhline(scores.random, color=GREY, linestyle=":", lw=1, label="random play")
-        if scores.efficientzero is not None and (delay == "none" or longest(delay) == 0):
-            label = "EfficientZero, published"
-            axes.axhline(scores.efficientzero, color=GREY, linestyle="--", lw=1, label=label)
+    published = efficientzero_score(game, delay)
+    if published is not None:
+        label = "EfficientZero, published"
+        axes.axhline(published, color=GREY, linestyle="--", lw=1, label=label)
     axes.set_xlim(left=0)
     dress(axes, f"{game}, {delay}", "interactions (thin: self-play)", "score")
     legend_beside(axes)

@@ -52,6 +52,14 @@ def reference(game: str) -> Reference | None:
     return _references().get(game)
 
 
+def efficientzero_score(game: str, delay: str) -> float | None:
+    """EfficientZero's published score, for a cell without delay; None if there is no such score."""
+    scores = reference(game)
+    if scores is None or not (delay == "none" or longest(delay) == 0):
+        return None
+    return scores.efficientzero
+
+
 def paper_game(name: str) -> str | None:
     """The paper's spelling of a game, ``"MsPacman"`` for ``"ms_pacman"``; None if unknown."""
     spellings = {game.lower(): game for game in _references()}
