@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -31,6 +31,8 @@ class PlanningAgent:
         longest_queue: The most pending actions that it can act on; None: any number.
         logs: Which actions its replay holds.
         takes_late_observations: Whether it can act on late observations.
+        foresees: Whether the environment tells it what the pending actions lead to, so that none
+            is left to roll through.
     """
 
     planner: Planner
@@ -39,7 +41,7 @@ class PlanningAgent:
     longest_queue: int | None = None
     logs: Logs = "executed"
     takes_late_observations: bool = True
-    foresees: ClassVar[bool] = False
+    foresees: bool = False
 
     @property
     def actions(self) -> ActionSpec:

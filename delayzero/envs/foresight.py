@@ -116,9 +116,9 @@ class ForeseeingAtari(VectorWrapper[Any, Any, Any, Any, Any]):
         """Check that a shadow's picture is the observation of its game."""
         if not np.array_equal(shrunk(picture, lines), observation[lines]):
             raise UnsupportedEnvironment(
-                f"a second emulator of '{self._rom}' cannot be kept in step with the game, so the "
-                "agent 'delayed-q' cannot foresee its pictures; choose another --agent or another "
-                "game"
+                f"a second emulator of '{self._rom}' cannot be kept in step with the game, so its "
+                "pictures cannot be foreseen; choose another game, or an agent and a forecast that "
+                "need no emulator"
             )
 
 

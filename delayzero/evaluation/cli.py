@@ -40,6 +40,13 @@ def main(arguments: Sequence[str]) -> int:
         help="steps after which an episode is truncated (default: the environment's limit)",
     )
     parser.add_argument(
+        "--forecast",
+        choices=("model", "emulator"),
+        default="model",
+        help="who predicts the state that a decision meets: the run's model, or in Atari the "
+        "emulator itself, which shows what a perfect forecast would score (default: model)",
+    )
+    parser.add_argument(
         "--trust",
         action="store_true",
         help="run Python code that the run's settings name (an environment's module, a callback)",
@@ -50,6 +57,8 @@ def main(arguments: Sequence[str]) -> int:
     from delayzero.runs.weights import load_weights
 
     system, variables = load_weights(options.run, trust=options.trust)
+    if options.forecast == "emulator":
+        system = system.foreseeing()
     seed = system.config.seed if options.seed is None else options.seed
     evaluator = Evaluator(
         system,

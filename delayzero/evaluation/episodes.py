@@ -69,7 +69,13 @@ class Evaluator:
             gymnasium.error.Error: There would be too many environments side by side.
         """
         count = min(envs or episodes, episodes)
-        base = make_env(system.config, count, training=False, max_steps=max_steps)
+        base = make_env(
+            system.config,
+            count,
+            training=False,
+            max_steps=max_steps,
+            foresees=system.agent.foresees,
+        )
         self._system, self._quota = system, _split(episodes, count)
         delays = system.config.delays
         if delay is not None:

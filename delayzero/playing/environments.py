@@ -59,6 +59,7 @@ def make_env(
     training: bool,
     max_steps: int | None,
     render: bool = False,
+    foresees: bool = False,
 ) -> VectorEnv[Any, Any, Any]:
     """Make environments that a run's agent can play: some agents need those that foresee.
 
@@ -68,10 +69,11 @@ def make_env(
         training: See :func:`~delayzero.envs.make.make_vector`.
         max_steps: Steps after which an episode is truncated; by default those of training.
         render: Whether ``render()`` is to return pictures.
+        foresees: Whether Atari games foresee, whatever the run's agent needs.
     """
     max_steps = config.max_steps if max_steps is None else max_steps
     env = make_vector(config.env, count, training=training, max_steps=max_steps, render=render)
-    if isinstance(env, Atari) and isinstance(config, DelayedQConfig):
+    if isinstance(env, Atari) and (foresees or isinstance(config, DelayedQConfig)):
         return ForeseeingAtari(env)
     return env
 

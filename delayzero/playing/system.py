@@ -11,7 +11,7 @@ from jax import Array
 from jax.sharding import Mesh
 
 from delayzero.actions import Queue
-from delayzero.agents import Agent, build_agent
+from delayzero.agents import Agent, PlanningAgent, build_agent
 from delayzero.arguments import UsageError
 from delayzero.envs.make import check_supported
 from delayzero.learning import AnyLearner, Learner, LearnerState
@@ -130,6 +130,31 @@ class System:
             clip_rewards=isinstance(self.config, LearningConfig) and self.config.clip_rewards,
             keep_queue=self.agent.queue_width is not None,
         )
+
+    def foreseeing(self) -> System:
+        """Return the same with a perfect forecast: the emulator says what decisions will meet.
+
+        Raises:
+            UsageError: The agent does not look ahead with a model, the game has no emulator, or
+                observations are late.
+        """
+        agent, config = self.agent, self.config
+        if not (isinstance(agent, PlanningAgent) and agent.looks_ahead):
+            raise UsageError(
+                f"a forecast by the emulator is for agents that look ahead with a learned model, "
+                f"such as dez, not for '{config.agent}'; leave --forecast out"
+            )
+        if not config.env.lower().startswith("atari:"):
+            raise UsageError(
+                f"only Atari games can be played ahead by their emulator, not '{config.env}'; "
+                "leave --forecast out"
+            )
+        if config.max_observation_delay:
+            raise UsageError(
+                "the emulator looks ahead from the newest observation, and this run has "
+                "--observation-delay; leave --forecast out"
+            )
+        return replace(self, agent=replace(agent, foresees=True, takes_late_observations=False))
 
     def player(self, delayed: Delayed, key: Array, *, explore: bool) -> Player:
         """Return one who plays environments with this agent.

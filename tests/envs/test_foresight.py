@@ -82,7 +82,7 @@ def assert_refused(env, steps, ahead=0):
             env.foresee(full_queue(rng.integers(0, count, (env.num_envs, ahead))), 1)
             env.step(action)
 
-    with pytest.raises(UnsupportedEnvironment, match=f"'{env._rom}' .* 'delayed-q' cannot foresee"):
+    with pytest.raises(UnsupportedEnvironment, match=f"'{env._rom}' .* cannot be foreseen"):
         play()
     env.close()
 

@@ -45,6 +45,11 @@ def test_a_seed_that_no_run_can_have(run, capsys):
     assert "should be between 0 and 2147483647" in capsys.readouterr().err
 
 
+def test_a_forecast_by_an_emulator_that_is_not_there(run, capsys):
+    assert main(["evaluate", str(run), "--forecast", "emulator"]) == 2
+    assert "only Atari games can be played ahead" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("more", [[], ["--envs", "9" * 9]])
 def test_more_environments_than_fit(more, run, capsys):
     assert main(["evaluate", str(run), "--episodes", "9" * 9, *more]) == 2
