@@ -18,11 +18,12 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from gymnasium.vector import VectorEnv, VectorWrapper
+from gymnasium.vector import SyncVectorEnv, VectorEnv, VectorWrapper
 from numpy.typing import NDArray
 
 from delayzero.actions import Queue
 from delayzero.envs.atari import FRAME_SKIP, SIZE, Atari
+from delayzero.envs.copies import ForeseeingCopies
 from delayzero.envs.make import UnsupportedEnvironment
 from delayzero.extras import require
 
@@ -122,9 +123,29 @@ class ForeseeingAtari(VectorWrapper[Any, Any, Any, Any, Any]):
             )
 
 
-def foresight_of(env: VectorEnv[Any, Any, Any]) -> ForeseeingAtari | None:
-    """Return the :class:`ForeseeingAtari` inside wrappers, or None without one."""
-    while not isinstance(env, ForeseeingAtari):
+Foreseeing = ForeseeingAtari | ForeseeingCopies
+"""Environments that can show what actions will lead to."""
+
+
+def foreseeing(env: VectorEnv[Any, Any, Any]) -> Foreseeing:
+    """Return environments that can show what actions will lead to.
+
+    Raises:
+        UnsupportedEnvironment: They can neither be copied nor played ahead by an emulator.
+    """
+    if isinstance(env, Atari):
+        return ForeseeingAtari(env)
+    if isinstance(env, SyncVectorEnv):
+        return ForeseeingCopies(env)
+    raise UnsupportedEnvironment(
+        f"what actions lead to can be foreseen in Atari games and in environments that can be "
+        f"copied, not in {type(env).__name__}; leave --forecast out"
+    )
+
+
+def foresight_of(env: VectorEnv[Any, Any, Any]) -> Foreseeing | None:
+    """Return the environments inside wrappers that :func:`foreseeing` made, or None."""
+    while not isinstance(env, Foreseeing):
         if not isinstance(env, VectorWrapper):
             return None
         env = env.env

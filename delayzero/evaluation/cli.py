@@ -41,10 +41,10 @@ def main(arguments: Sequence[str]) -> int:
     )
     parser.add_argument(
         "--forecast",
-        choices=("model", "emulator"),
+        choices=("model", "perfect"),
         default="model",
-        help="who predicts the state that a decision meets: the run's model, or in Atari the "
-        "emulator itself, which shows what a perfect forecast would score (default: model)",
+        help="what the agent searches from: the state that its model predicts for its decision, or "
+        "the one that copies of the environments, or Atari's emulator, show (default: model)",
     )
     parser.add_argument(
         "--trust",
@@ -57,7 +57,7 @@ def main(arguments: Sequence[str]) -> int:
     from delayzero.runs.weights import load_weights
 
     system, variables = load_weights(options.run, trust=options.trust)
-    if options.forecast == "emulator":
+    if options.forecast == "perfect":
         system = system.foreseeing()
     seed = system.config.seed if options.seed is None else options.seed
     evaluator = Evaluator(

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from delayzero.delays import DelayedExecutionVector
 from delayzero.envs.atari import Atari
-from delayzero.envs.foresight import ForeseeingAtari
+from delayzero.envs.foresight import foreseeing
 from delayzero.envs.make import check_supported, make_vector
 from delayzero.envs.recording import ActionLog
 from delayzero.files import plain
@@ -69,12 +69,12 @@ def make_env(
         training: See :func:`~delayzero.envs.make.make_vector`.
         max_steps: Steps after which an episode is truncated; by default those of training.
         render: Whether ``render()`` is to return pictures.
-        foresees: Whether Atari games foresee, whatever the run's agent needs.
+        foresees: Whether they foresee, even if the run's agent does not need it.
     """
     max_steps = config.max_steps if max_steps is None else max_steps
     env = make_vector(config.env, count, training=training, max_steps=max_steps, render=render)
-    if isinstance(env, Atari) and (foresees or isinstance(config, DelayedQConfig)):
-        return ForeseeingAtari(env)
+    if foresees or (isinstance(env, Atari) and isinstance(config, DelayedQConfig)):
+        return foreseeing(env)
     return env
 
 

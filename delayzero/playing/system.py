@@ -132,27 +132,21 @@ class System:
         )
 
     def foreseeing(self) -> System:
-        """Return the same with a perfect forecast: the emulator says what decisions will meet.
+        """Return the same with a perfect forecast: environments say what decisions will meet.
 
         Raises:
-            UsageError: The agent does not look ahead with a model, the game has no emulator, or
-                observations are late.
+            UsageError: The agent does not look ahead with a model, or observations are late.
         """
         agent, config = self.agent, self.config
         if not (isinstance(agent, PlanningAgent) and agent.looks_ahead):
             raise UsageError(
-                f"a forecast by the emulator is for agents that look ahead with a learned model, "
-                f"such as dez, not for '{config.agent}'; leave --forecast out"
-            )
-        if not config.env.lower().startswith("atari:"):
-            raise UsageError(
-                f"only Atari games can be played ahead by their emulator, not '{config.env}'; "
-                "leave --forecast out"
+                "a perfect forecast is for agents that look ahead with a learned model, such as "
+                f"dez, not for '{config.agent}'; leave --forecast out"
             )
         if config.max_observation_delay:
             raise UsageError(
-                "the emulator looks ahead from the newest observation, and this run has "
-                "--observation-delay; leave --forecast out"
+                "environments foresee from now on, and the observations of this run are late "
+                "(--observation-delay); leave --forecast out"
             )
         return replace(self, agent=replace(agent, foresees=True, takes_late_observations=False))
 

@@ -45,9 +45,10 @@ def test_a_seed_that_no_run_can_have(run, capsys):
     assert "should be between 0 and 2147483647" in capsys.readouterr().err
 
 
-def test_a_forecast_by_an_emulator_that_is_not_there(run, capsys):
-    assert main(["evaluate", str(run), "--forecast", "emulator"]) == 2
-    assert "only Atari games can be played ahead" in capsys.readouterr().err
+def test_a_perfect_forecast(run, capsys):
+    words = ["evaluate", str(run), "--episodes", "1", "--max-steps", "9", "--delay", "constant:2"]
+    assert main([*words, "--forecast", "perfect"]) == 0
+    assert json.loads(capsys.readouterr().out)["length"] <= 9
 
 
 @pytest.mark.parametrize("more", [[], ["--envs", "9" * 9]])

@@ -1,4 +1,4 @@
-"""Evaluating with the forecast of the emulator, which is perfect."""
+"""Evaluating with a perfect forecast: what copies of environments, or Atari's emulator, show."""
 
 import functools
 
@@ -27,20 +27,11 @@ def system_of(**settings):
     return build_system(config, Spaces.of(env))
 
 
-@pytest.fixture(scope="module")
-def atari():
-    return system_of(
-        presets=("atari", "debug"),
-        env="atari:Breakout",
-        delay=f"constant:{DELAY}",
-        stack=STACK,
-        model={**TINY, "kind": "conv", "dtype": "float32"},
-    )
-
-
-@pytest.fixture(scope="module")
-def variables(atari):
-    return stirred(atari.learner.playing(jax.jit(atari.first_state)(jax.random.key(0))))
+ATARI = {
+    "presets": ("atari", "debug"),
+    "env": "atari:Breakout",
+    "model": {**TINY, "kind": "conv", "dtype": "float32"},
+}
 
 
 def differences(system, variables):
@@ -67,18 +58,28 @@ def differences(system, variables):
     return np.array(found)
 
 
-@pytest.mark.slow
-def test_decisions_are_made_for_the_states_that_they_meet(atari, variables):
-    assert differences(atari, variables).max() > 1e-3, "the model is not trained"
-    assert differences(atari.foreseeing(), variables).max() < 1e-5
+@pytest.mark.parametrize(
+    "settings",
+    [
+        pytest.param({"env": "CartPole-v1"}, id="copies"),
+        pytest.param(ATARI, id="emulator", marks=pytest.mark.slow),
+    ],
+)
+def test_decisions_are_made_for_the_states_that_they_meet(settings):
+    system = system_of(**settings, delay=f"constant:{DELAY}", stack=STACK)
+    variables = stirred(system.learner.playing(jax.jit(system.first_state)(jax.random.key(0))))
+    assert differences(system, variables).max() > 1e-3, "the model is not trained"
+    assert differences(system.foreseeing(), variables).max() < 1e-5
 
 
-def test_the_run_itself_stays_as_it_is(atari):
-    perfect = atari.foreseeing()
+@pytest.mark.parametrize("settings", [{"env": "CartPole-v1"}, ATARI], ids=["copies", "emulator"])
+def test_the_run_itself_stays_as_it_is(settings):
+    system = system_of(**settings, delay="constant:1")
+    perfect = system.foreseeing()
     assert perfect.agent.foresees
-    assert not atari.agent.foresees
-    for system, wanted in ((atari, False), (perfect, True)):
-        evaluator = Evaluator(system, 1, max_steps=5)
+    assert not system.agent.foresees
+    for one, wanted in ((system, False), (perfect, True)):
+        evaluator = Evaluator(one, 1, max_steps=5)
         assert (foresight_of(evaluator._delayed.env) is not None) == wanted
         evaluator.close()
 
@@ -86,14 +87,8 @@ def test_the_run_itself_stays_as_it_is(atari):
 @pytest.mark.parametrize(("settings", "message"), [
     ({"agent": "oblivious-executed", "delay": "constant:2"}, "not for 'oblivious-executed'"),
     ({"agent": "delayed-q", "delay": "constant:2"}, "not for 'delayed-q'"),
-    ({"delay": "constant:2"}, "not 'CartPole-v1'"),
+    ({"observation_delay": "constant:1"}, "--observation-delay"),
 ])  # fmt: skip
-def test_where_no_emulator_can_help(settings, message):
+def test_where_a_perfect_forecast_is_refused(settings, message):
     with pytest.raises(UsageError, match=message):
         system_of(**settings).foreseeing()
-
-
-def test_late_observations_are_refused():
-    settings = {"presets": ("atari", "debug"), "observation_delay": "constant:1"}
-    with pytest.raises(UsageError, match="--observation-delay"):
-        system_of(**settings, model={**TINY, "kind": "conv"}).foreseeing()
