@@ -83,8 +83,8 @@ class ForeseeingCopies(VectorWrapper[Any, Any, Any, Any, Any]):
         lengths = np.zeros(self.num_envs, np.int64)
         self._expected.clear()
         for i, game in enumerate(self._games):
-            actions = queue.row(i)
-            if self._ended[i] or not len(actions):
+            actions = np.asarray(queue.row(i), np.int64)  # as environments get them
+            if self._ended[i] or not actions.size:
                 continue
             shown = _played(_copied(game), actions)
             if shown:
@@ -111,5 +111,5 @@ def _played(game: Any, actions: Any) -> list[Any]:
         observation, _, terminated, truncated, _ = game.step(action)
         if terminated or truncated:
             break
-        shown.append(observation)
+        shown.append(np.array(observation))  # some environments show one array again and again
     return shown

@@ -37,6 +37,16 @@ class Chance(gym.Env):
         return self.np_random.uniform()
 
 
+class Same(Chance):
+    """Shows the same array in every step."""
+
+    def _shown(self, action):
+        if self.time == 0:
+            self.array = np.zeros(3, np.float32)
+        self.array[:] = super()._shown(action)
+        return self.array
+
+
 class Common(Chance):
     """Draws from a source that copies share."""
 
@@ -65,8 +75,9 @@ def queue_of(*rows, width=5):
     return Queue(action, mask)
 
 
-def test_it_shows_what_will_come_with_its_chance():
-    env = games(Chance)
+@pytest.mark.parametrize("make", [Chance, Same])
+def test_it_shows_what_will_come_with_its_chance(make):
+    env = games(make)
     env.reset(seed=3)
     planned = [[1, 2, 3, 1], [2], []]
     shown, lengths = env.foresee(queue_of(*planned), 3)
