@@ -4,11 +4,10 @@
     python benchmarks/side_by_side.py --mps both                          (with and without MPS)
     python benchmarks/side_by_side.py --preset minatar --processes 1 2    (a CPU)
 
-Each process has its own weights and replay, and makes updates in calls, as training does. It has
-the share of cores and memory that ``delayzero compare --jobs`` would give it. All start when the
-last one has compiled. What everything is relative to, one process that has the machine to itself
-and no MPS, is measured first. Then as many processes as the largest number are started, and for
-each number that many work while the others wait:
+Each process has its own weights and replay, and makes updates in calls, as training does. The
+baseline, one process alone without MPS, is measured first. Then as many processes as the largest
+number are started, each with the share of cores and memory that ``delayzero compare --jobs`` would
+give it. When the last one has compiled, they work while others wait, for each number of processes:
 
 - ``milliseconds_per_update``: of one process, the mean over processes.
 - ``relative_rate``: updates per second of all processes together, in units of one process alone.

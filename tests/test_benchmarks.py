@@ -122,11 +122,11 @@ def test_what_cannot_be_projected_is_refused(words, message, budget, monkeypatch
 @pytest.mark.slow
 def test_processes_make_updates_side_by_side(side_by_side, monkeypatch, capsys):
     monkeypatch.setenv("JAX_PLATFORMS", "cpu")
-    words = ("--preset", "cartpole", "debug", "--processes", "2", "--positions", "512")
+    words = ("--preset", "cartpole", "debug", "--processes", "2", "3", "--positions", "512")
     words += ("--updates", "1", "--seconds", "0")
     made = printed(side_by_side, words, monkeypatch, capsys)
-    alone, both = made["results"]
-    assert (alone["processes"], both["processes"]) == (1, 2)
+    alone, both, three = made["results"]
+    assert [one["processes"] for one in (alone, both, three)] == [1, 2, 3]
     assert alone["relative_rate"] == alone["whole_runs_in_the_time_of_one"] == 1
     assert both["milliseconds_per_update"] > 0
     assert not both["mps"]

@@ -17,10 +17,19 @@ from delayzero.envs.make import UnsupportedEnvironment
 
 
 class Expected(NamedTuple):
-    """What a copy showed after one action."""
+    """What a copy did in its first step."""
 
     action: int
-    observation: Any
+    observation: NDArray[Any]
+    ended: bool
+
+
+class Played(NamedTuple):
+    """What a copy did."""
+
+    observations: list[NDArray[Any]]
+    """Those of steps that did not end the episode."""
+    first: Expected
 
 
 class ForeseeingCopies(VectorWrapper[Any, Any, Any, Any, Any]):
@@ -38,7 +47,8 @@ class ForeseeingCopies(VectorWrapper[Any, Any, Any, Any, Any]):
         self._expected: dict[int, Expected] = {}
 
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, Any]:
-        """Begin all episodes."""
+        """Begin all episodes; ``options`` must be None."""
+        assert options is None, "all episodes begin together"
         self._ended[:] = False
         self._expected.clear()
         return self.env.reset(seed=seed, options=options)
@@ -52,10 +62,12 @@ class ForeseeingCopies(VectorWrapper[Any, Any, Any, Any, Any]):
         observations, rewards, terminated, truncated, info = self.env.step(actions)
         self._ended = terminated | truncated
         for i, expected in self._expected.items():
-            there = observations[i]
-            if expected.action != actions[i] or self._ended[i]:
+            if expected.action != actions[i]:
                 continue
-            if not np.array_equal(there, expected.observation, equal_nan=there.dtype.kind == "f"):
+            there, ended = observations[i], bool(self._ended[i])
+            equal_nan = there.dtype.kind == "f"
+            same = np.array_equal(there, expected.observation, equal_nan=equal_nan)
+            if ended != expected.ended or not same:
                 raise UnsupportedEnvironment(
                     "a copy of the environment played differently from it, so what actions lead to "
                     "cannot be foreseen; leave --forecast out"
@@ -75,41 +87,41 @@ class ForeseeingCopies(VectorWrapper[Any, Any, Any, Any, Any]):
             where the queue is shorter than ``count``, the first observations are zero.
 
         Raises:
-            UnsupportedEnvironment: An environment cannot be copied.
+            UnsupportedEnvironment: A copy of an environment cannot be made, or not be played.
         """
-        space = self.single_observation_space
+        space, kind = self.single_observation_space, self.single_action_space.dtype
         assert space.shape is not None
         observations = np.zeros((self.num_envs, count, *space.shape), space.dtype)
         lengths = np.zeros(self.num_envs, np.int64)
         self._expected.clear()
         for i, game in enumerate(self._games):
-            actions = np.asarray(queue.row(i), np.int64)  # as environments get them
+            actions = np.asarray(queue.row(i), kind)
             if self._ended[i] or not actions.size:
                 continue
-            shown = _played(_copied(game), actions)
+            played = _played(game, actions, space.dtype)
+            self._expected[i] = played.first
+            shown = played.observations[-count:]
             if shown:
-                self._expected[i] = Expected(int(actions[0]), shown[0])
-                lengths[i] = len(shown[-count:])
-                observations[i, -lengths[i] :] = shown[-count:]
+                lengths[i] = len(shown)
+                observations[i, -len(shown) :] = shown
         return observations, lengths
 
 
-def _copied(game: Any) -> Any:
+def _played(game: Any, actions: NDArray[Any], dtype: Any) -> Played:
+    """Play a copy of an environment until its episode ends."""
+    steps: list[tuple[NDArray[Any], bool]] = []
     try:
-        return copy.deepcopy(game)
+        game = copy.deepcopy(game)
+        for action in actions:
+            observation, _, terminated, truncated, _ = game.step(action)
+            # As vector environments keep it: of the space's type, and not the environment's array.
+            steps.append((np.array(observation, dtype), bool(terminated or truncated)))
+            if steps[-1][1]:
+                break
     except Exception as error:  # whatever a simulator raises
         raise UnsupportedEnvironment(
-            f"the environment cannot be copied ({error}), so what actions lead to cannot be "
-            "foreseen; leave --forecast out"
+            f"a copy of the environment cannot be played ({error or type(error).__name__}), so "
+            "what actions lead to cannot be foreseen; leave --forecast out"
         ) from error
-
-
-def _played(game: Any, actions: Any) -> list[Any]:
-    """Play until the episode ends; return the observations before that."""
-    shown: list[Any] = []
-    for action in actions:
-        observation, _, terminated, truncated, _ = game.step(action)
-        if terminated or truncated:
-            break
-        shown.append(np.array(observation))  # some environments show one array again and again
-    return shown
+    first = Expected(int(actions[0]), *steps[0])
+    return Played([shown for shown, ended in steps if not ended], first)

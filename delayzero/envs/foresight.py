@@ -118,8 +118,8 @@ class ForeseeingAtari(VectorWrapper[Any, Any, Any, Any, Any]):
         if not np.array_equal(shrunk(picture, lines), observation[lines]):
             raise UnsupportedEnvironment(
                 f"a second emulator of '{self._rom}' cannot be kept in step with the game, so its "
-                "pictures cannot be foreseen; choose another game, or an agent and a forecast that "
-                "need no emulator"
+                "pictures cannot be foreseen; choose another game or --agent, or leave --forecast "
+                "out"
             )
 
 

@@ -43,8 +43,8 @@ def main(arguments: Sequence[str]) -> int:
         "--forecast",
         choices=("model", "perfect"),
         default="model",
-        help="what the agent searches from: the state that its model predicts for its decision, or "
-        "the one that copies of the environments, or Atari's emulator, show (default: model)",
+        help="where the search starts: the state that the model predicts, or the true one, from "
+        "copies of the environments or Atari's emulator (default: model)",
     )
     parser.add_argument(
         "--trust",

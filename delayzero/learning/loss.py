@@ -109,15 +109,17 @@ def _first_latents(model: InTraining, batch: Batch, config: LearnerConfig) -> Ar
         ahead = model("forecast", encoded[:leads], batch.lead)
         return jnp.concatenate([ahead, encoded[leads:]])
     acting = model.model.clone(train=False)  # rolls have the running statistics, as while acting
-    with jax.named_scope("leads"):
-        if config.lead_gradient:
-            encoded = _encoded(model, batch, 0)
-            begin, encoded, variables = encoded[:leads], encoded[leads:], model.variables
-        else:
-            variables = jax.lax.stop_gradient(model.variables)
+    if config.lead_gradient:
+        encoded = _encoded(model, batch, 0)
+        begin, encoded, variables = encoded[:leads], encoded[leads:], model.variables
+    else:
+        variables = jax.lax.stop_gradient(model.variables)
+        with jax.named_scope("leads"):
             begin = acting.bind(variables).represent(batch.observation[:leads])
-            encoded = _encoded(model, batch, leads)
-        return jnp.concatenate([rolled_latents(acting, variables, begin, batch.lead), encoded])
+        encoded = _encoded(model, batch, leads)
+    with jax.named_scope("leads"):
+        ahead = rolled_latents(acting, variables, begin, batch.lead)
+    return jnp.concatenate([ahead, encoded])
 
 
 def _encoded(model: InTraining, batch: Batch, first: int) -> Array:

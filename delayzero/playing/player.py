@@ -85,6 +85,7 @@ class Player:
         self._act = jax.jit(functools.partial(act, agent, explore=explore, latest=latest))
         foresees = agent.foresees and self.max_delay > 0
         self._foresight = foresight_of(self._env) if foresees else None
+        assert not foresees or self._foresight is not None, "make environments that foresee"
         length = self.max_delay if self._foresight is None else 1  # action by action then
         self._plan = jax.jit(
             functools.partial(plan_first_queue, agent, stack=stack, length=length, explore=explore)

@@ -62,8 +62,8 @@ class Policy:
         agent, config = system.agent, system.config
         if agent.foresees:
             raise UsageError(
-                f"in Atari the agent '{config.agent}' looks ahead with the emulator: it has no "
-                "policy apart from its environment; type: delayzero evaluate RUN"
+                f"the agent '{config.agent}' looks ahead with its environment here, without which "
+                "it has no policy; type: delayzero evaluate RUN"
             )
         if config.stack > 1 and config.max_observation_delay:
             raise UsageError(

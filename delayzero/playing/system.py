@@ -132,7 +132,7 @@ class System:
         )
 
     def foreseeing(self) -> System:
-        """Return the same with a perfect forecast: environments say what decisions will meet.
+        """Return this system with a perfect forecast: decisions see the state in which they run.
 
         Raises:
             UsageError: The agent does not look ahead with a model, or observations are late.
@@ -145,8 +145,8 @@ class System:
             )
         if config.max_observation_delay:
             raise UsageError(
-                "environments foresee from now on, and the observations of this run are late "
-                "(--observation-delay); leave --forecast out"
+                "a perfect forecast starts from the current state, and the agent of this run acts "
+                "on late observations (--observation-delay); leave --forecast out"
             )
         return replace(self, agent=replace(agent, foresees=True, takes_late_observations=False))
 

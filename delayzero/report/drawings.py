@@ -53,7 +53,7 @@ def learning_chart(cell: tuple[str, str], groups: Sequence[Group], most: int) ->
         bands = [(group, band([curves_of(run) for run in group.runs], most)) for group in groups]
         there = [(group, curve) for group, curve in bands if curve is not None]
         if there:
-            marks = _paper_marks(game, law, groups)
+            marks = _published_marks(game, law, groups)
             views.append(View(name, _over_seeds(there), "score", marks))
     if not views:
         return None
@@ -237,14 +237,15 @@ def _with_spread(scores: Sequence[Score | None]) -> tuple[Numbers, Numbers, Numb
     return mean, [low for low, _ in ends], [high for _, high in ends]
 
 
-def _paper_marks(game: str, law: str, groups: Sequence[Group]) -> list[tuple[float, str]]:
+def _published_marks(game: str, law: str, groups: Sequence[Group]) -> list[tuple[float, str]]:
     """The published final scores of the agents of a cell, and that of random play."""
     marks: dict[str, float] = {
         f"{group.agent}, paper": score.mean
         for group in groups
         if (score := paper_score(game, law, group.agent)) is not None
     }
-    published = efficientzero_score(game, law)
+    late = any(run.config.get("observation_delay") for group in groups for run in group.runs)
+    published = None if late else efficientzero_score(game, law)
     if published is not None:
         marks["EfficientZero, published"] = published
     others = reference(game)

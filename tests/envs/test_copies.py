@@ -1,10 +1,12 @@
 """Environments that are played ahead by their copies."""
 
+import itertools
 import threading
 
 import gymnasium as gym
 import numpy as np
 import pytest
+from gymnasium.utils import EzPickle
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from delayzero.actions import Queue
@@ -47,6 +49,14 @@ class Same(Chance):
         return self.array
 
 
+class Wide(Chance):
+    """Shows another type than its space has, and takes numpy's numbers as actions."""
+
+    def step(self, action):
+        shown, *others = super().step(action.item())
+        return [*shown.astype(np.float64) + 0.1], *others
+
+
 class Common(Chance):
     """Draws from a source that copies share."""
 
@@ -56,11 +66,27 @@ class Common(Chance):
         return self.source.uniform()
 
 
+class CommonEnd(Chance):
+    """Ends at every other step of all games and copies together."""
+
+    steps = itertools.count()
+
+    def step(self, action):
+        return *super().step(action)[:2], next(self.steps) % 2 == 1, False, {}
+
+
 class Stuck(Chance):
     """Holds what cannot be copied."""
 
     def __init__(self):
         self.lock = threading.Lock()
+
+
+class Fresh(Chance, EzPickle):
+    """Its copy is a new environment, which was never reset."""
+
+    def __init__(self):
+        EzPickle.__init__(self)
 
 
 def games(make, count=3):
@@ -75,7 +101,7 @@ def queue_of(*rows, width=5):
     return Queue(action, mask)
 
 
-@pytest.mark.parametrize("make", [Chance, Same])
+@pytest.mark.parametrize("make", [Chance, Same, Wide])
 def test_it_shows_what_will_come_with_its_chance(make):
     env = games(make)
     env.reset(seed=3)
@@ -121,12 +147,13 @@ def test_nothing_is_foreseen_beyond_an_end():
     assert env.foresee(queue_of([1]), 4)[1].tolist() == [1]
 
 
-def test_an_environment_that_its_copy_disturbs_is_refused():
-    env = games(Common)
+@pytest.mark.parametrize("make", [Common, CommonEnd])
+def test_an_environment_that_its_copy_disturbs_is_refused(make):
+    env = games(make, count=1)
     env.reset(seed=0)
-    env.foresee(queue_of([1], [1], [1]), 1)
+    env.foresee(queue_of([1]), 1)
     with pytest.raises(UnsupportedEnvironment, match="played differently"):
-        env.step(np.ones(3, int))
+        env.step(np.ones(1, int))
 
 
 def test_what_ran_instead_is_not_compared():
@@ -136,10 +163,11 @@ def test_what_ran_instead_is_not_compared():
     env.step(np.full(3, 2))
 
 
-def test_an_environment_that_cannot_be_copied_is_refused():
-    env = games(Stuck)
+@pytest.mark.parametrize("make", [Stuck, Fresh])
+def test_an_environment_that_cannot_be_copied_is_refused(make):
+    env = games(make)
     env.reset(seed=0)
-    with pytest.raises(UnsupportedEnvironment, match="cannot be copied"):
+    with pytest.raises(UnsupportedEnvironment, match="a copy of the environment cannot be played"):
         env.foresee(queue_of([1], [1], [1]), 1)
 
 

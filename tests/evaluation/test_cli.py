@@ -1,8 +1,11 @@
 import json
 
 import pytest
+from gymnasium.envs.classic_control import CartPoleEnv
 
 from delayzero.cli import main
+from delayzero.evaluation import episodes
+from delayzero.evaluation.episodes import Evaluator
 from delayzero.runs.run_folder import RunFolder
 
 from ..training.small import begun_run, small
@@ -45,10 +48,27 @@ def test_a_seed_that_no_run_can_have(run, capsys):
     assert "should be between 0 and 2147483647" in capsys.readouterr().err
 
 
-def test_a_perfect_forecast(run, capsys):
-    words = ["evaluate", str(run), "--episodes", "1", "--max-steps", "9", "--delay", "constant:2"]
-    assert main([*words, "--forecast", "perfect"]) == 0
-    assert json.loads(capsys.readouterr().out)["length"] <= 9
+@pytest.mark.parametrize(("forecast", "foresees"), [("model", False), ("perfect", True)])
+def test_forecasts(forecast, foresees, run, capsys, monkeypatch):
+    seen = []
+
+    class Witness(Evaluator):
+        def __init__(self, system, *arguments, **settings):
+            seen.append(system.agent.foresees)
+            super().__init__(system, *arguments, **settings)
+
+    monkeypatch.setattr(episodes, "Evaluator", Witness)
+    words = ["evaluate", str(run), "--episodes", "1", "--max-steps", "3", "--delay", "constant:2"]
+    assert main([*words, "--forecast", forecast]) == 0
+    assert seen == [foresees]
+    assert strictly(capsys.readouterr().out)["length"] <= 3
+
+
+def test_an_environment_that_cannot_be_foreseen(run, capsys, monkeypatch):
+    monkeypatch.setattr(CartPoleEnv, "__deepcopy__", lambda self, memo: 1 / 0, raising=False)
+    words = ["evaluate", str(run), "--episodes", "1", "--delay", "constant:2"]
+    assert main([*words, "--forecast", "perfect"]) == 2
+    assert "cannot be played (division by zero)" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("more", [[], ["--envs", "9" * 9]])

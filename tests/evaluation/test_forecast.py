@@ -1,6 +1,7 @@
 """Evaluating with a perfect forecast: what copies of environments, or Atari's emulator, show."""
 
 import functools
+import itertools
 
 import jax
 import numpy as np
@@ -41,6 +42,8 @@ def differences(system, variables):
     player.begin(seed=5)
     played = [player.step(variables)[0] for _ in range(STEPS)]
     evaluator.close()
+    if system.agent.foresees:
+        check_first_queues(system, variables, played)
     decide = jax.jit(functools.partial(system.agent.decide, explore=False, progress=1.0))
     nothing = empty_queue(2, 0, system.spaces.actions)
     found = []
@@ -56,6 +59,16 @@ def differences(system, variables):
         found.extend(error[runs].tolist())
     assert len(found) > STEPS / 2
     return np.array(found)
+
+
+def check_first_queues(system, variables, played):
+    """Each action of a first queue is the policy's where it runs."""
+    planned = played[0].planned
+    assert planned.shape == (2, DELAY)
+    for k, (before, here) in enumerate(itertools.pairwise([played[0], *played[:DELAY]])):
+        stack = np.stack([before.observation, here.observation], axis=1)
+        wanted = system.agent.first_queue(variables, stack, jax.random.key(2), 1, explore=False)
+        np.testing.assert_array_equal(planned[:, k], wanted[:, 0])
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,8 @@ import pytest
 
 from delayzero.agents import build_agent
 from delayzero.arguments import UsageError
+from delayzero.learning import loss
+from delayzero.learning.in_training import InTraining
 from delayzero.learning.leads import draw_leads, lead_queues, rolled_latents
 from delayzero.model.forecaster import Forecaster
 from delayzero.planning import roll
@@ -157,6 +159,24 @@ def test_leads_are_not_the_rows_of_highest_priority(stored, begin):
     led = oracle.quick_jit(LEARNER.batch)(begin, stored, KEY)[0]
     assert set(zip(*map(np.asarray, led[:2]), strict=True)) == everyone
     assert set(zip(*(np.asarray(x)[:LEADS] for x in led[:2]), strict=True)) not in first
+
+
+@pytest.mark.parametrize("lead_gradient", [False, True])
+def test_unrolls_begin_with_rolled_latents_then_with_encoded_ones(lead_gradient, stored, begin):
+    _, batch = next_batch(begin, stored, KEY)
+    model, variables = LEARNER.planner.model, begin.variables
+    config = replace(LEARNER.config, lead_gradient=lead_gradient)
+
+    @oracle.quick_jit
+    def first(batch):
+        return loss._first_latents(InTraining(model, variables), batch, config)
+
+    encoded = model.bind(variables).represent(batch.observation)
+    rolled = roll(model, variables, encoded[:LEADS], batch.lead)
+    assert batch.lead.mask.any()
+    assert not np.allclose(rolled, encoded[:LEADS], atol=1e-3)
+    wanted = np.concatenate([rolled, encoded[LEADS:]])
+    np.testing.assert_allclose(first(batch), wanted, atol=1e-5)
 
 
 def test_rolled_latents_train_dynamics_and_heads_but_not_the_encoder(stored, begin):

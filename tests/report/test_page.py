@@ -187,13 +187,16 @@ def test_runs_of_the_paper_stand_beside_it(tmp_path):
 def test_curves_without_delay_stand_beside_the_published_score(tmp_path):
     make_run(tmp_path / "run", env="atari:RoadRunner", delay="constant:0")
     make_run(tmp_path / "late", env="atari:RoadRunner", delay="walk:5")
-    marks = {"constant:0": set(), "walk:5": set()}
+    seen_late = {"env": "atari:RoadRunner", "delay": "none", "observation_delay": "constant:5"}
+    make_run(tmp_path / "seen-late", **seen_late)
+    marks = {"constant:0": set(), "walk:5": set(), "none": set()}
     for chart in charts(report(tmp_path, tmp_path)):
         game, _, law = chart["title"].partition(" · ")
         if game == "RoadRunner" and law in marks:
             marks[law] |= {label for view in chart["views"] for _, label in view["marks"]}
     assert marks["constant:0"] == {"EfficientZero, published", "random play"}
     assert marks["walk:5"] == {"dez, paper", "random play"}
+    assert marks["none"] == {"random play"}, "observations are late"
 
 
 @pytest.mark.parametrize(("lines", "first"), [(2, "self-play"), (12, "evaluations")])
