@@ -404,7 +404,7 @@ def test_policies_that_cannot_be():
         policy.reset(np.zeros(2), length=4)
     config = configure(["atari"], {"agent": "delayed-q", "delay": "walk:3"})
     spaces = Spaces((96, 96, 3), np.dtype(np.uint8), ActionSpec(3))
-    with pytest.raises(UsageError, match="looks ahead with the emulator"):
+    with pytest.raises(UsageError, match="looks ahead with its environment"):
         Policy(build_system(config, spaces), None)
 
 
