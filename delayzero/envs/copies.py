@@ -114,9 +114,10 @@ def _played(game: Any, actions: NDArray[Any], dtype: Any) -> Played:
         game = copy.deepcopy(game)
         for action in actions:
             observation, _, terminated, truncated, _ = game.step(action)
+            ended = bool(terminated or truncated)
             # As vector environments keep it: of the space's type, and not the environment's array.
-            steps.append((np.array(observation, dtype), bool(terminated or truncated)))
-            if steps[-1][1]:
+            steps.append((np.array(observation, dtype), ended))
+            if ended:
                 break
     except Exception as error:  # whatever a simulator raises
         raise UnsupportedEnvironment(

@@ -160,7 +160,8 @@ def test_what_ran_instead_is_not_compared():
     env = games(Common)
     env.reset(seed=0)
     env.foresee(queue_of([1], [1], [1]), 1)
-    env.step(np.full(3, 2))
+    observations = env.step(np.full(3, 2))[0]
+    assert observations[:, 1].tolist() == [2, 2, 2]
 
 
 @pytest.mark.parametrize("make", [Stuck, Fresh])
