@@ -74,6 +74,8 @@ RECORD: dict[str, Form] = {
 }
 """What every record has."""
 OPTIONAL_RECORD: dict[str, Form] = {
+    "truncated": optional(whole),
+    "distinct": optional(whole),
     "selfplay": POINTS,
     "prediction": optional(prediction),
     "starts": list_of(with_keys(MADE_BY), least=1),

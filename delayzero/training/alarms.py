@@ -40,7 +40,7 @@ SYMPTOMS = (
         "try --replay.weights truncated, or a smaller --replay.priority-exponent",
     ),
     Symptom(
-        *("health/value_explained", 0.1, math.inf, 3),
+        *("health/value_explained", 0.1, math.inf, 2),
         "predicted values explain {:.2f} of the variance of their targets",
         "try a larger --learner.value-weight or a smaller --learner.learning-rate",
     ),

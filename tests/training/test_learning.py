@@ -16,6 +16,7 @@ from delayzero.settings import (
     ReplayConfig,
     SearchConfig,
 )
+from delayzero.training.alarms import SETTLED
 from delayzero.training.loop import train
 
 
@@ -77,11 +78,14 @@ def test_under_delay_only_foresight_solves_the_wheel(agent, low, high, tmp_path)
     assert low <= result["score"] <= high
 
 
-class Nothing(gym.Env):
-    """A walk around a ring of eight places for which there is never a reward."""
+class Late(gym.Env):
+    """A walk around a ring of eight places; the one opposite pays after 2 500 steps in all."""
 
     observation_space = gym.spaces.Box(0, 1, (8,), np.float32)
     action_space = gym.spaces.Discrete(3)
+
+    def __init__(self):
+        self._steps = 0
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
@@ -90,27 +94,32 @@ class Nothing(gym.Env):
 
     def step(self, action):
         self._place, self._time = (self._place + int(action) - 1) % 8, self._time + 1
-        return one_hot(self._place, 8), 0.0, self._time == 20, False, {}
+        self._steps += 1
+        pays = self._steps > 2500 and self._place == 4
+        return one_hot(self._place, 8), float(pays), self._time == 20, False, {}
 
 
-gym.register("delayzero-tests/Nothing-v0", Nothing)
+gym.register("delayzero-tests/Late-v0", Late)
 
 
 @pytest.mark.slow
-def test_without_rewards_the_policy_stays_open_and_nothing_is_cried(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("delayzero.training.alarms.SETTLED", 0)
-    config = quick("delayzero-tests/Nothing-v0", 1000, tmp_path / "run")
+def test_20_000_steps_without_rewards_leave_the_policy_open_and_raise_no_alarm(tmp_path):
+    config = quick("delayzero-tests/Late-v0", 23_000, tmp_path / "run")  # eight environments
     config = replace(
         config,
-        log_every=100,
+        log_every=500,
         prediction_rows=0,
+        update_ratio=0.25,
         search=replace(config.search, dirichlet_fraction=0.25),
         replay=replace(config.replay, priority_exponent=0.6),
     )
     assert train(config, ["delayzero", "train"]).finished
     lines = [json.loads(s) for s in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     lines = [line for line in lines if "loss" in line]
-    assert len(lines) > 6
-    assert all(line["policy/target_entropy"] > 0.95 * np.log(3) for line in lines)
-    assert all("warnings" not in line for line in lines)
-    assert "warning" not in capsys.readouterr().err
+    without = [line for line in lines if line["interactions"] <= 20_000]
+    assert len(without) > 35
+    assert sum(line["updates"] >= SETTLED for line in without) > 20, "alarms are awake"
+    assert all(line["policy/target_entropy"] > 0.95 * np.log(3) for line in without)
+    assert all("warnings" not in line for line in (*without, lines[-1]))
+    assert lines[-1]["health/reward_recall"] > 0.5, "once there are rewards, they are learned"
+    assert lines[-1]["policy/target_entropy"] < without[-1]["policy/target_entropy"]

@@ -63,6 +63,8 @@ def record_of(run: Path) -> dict[str, Any]:
         "evaluate_seconds": {"on_the_way": on_the_way, "final": result["evaluate_seconds"]},
         "peak_gigabytes": result.get("peak_gigabytes"),
         "scores": result["scores"],
+        "truncated": result.get("truncated"),
+        "distinct": result.get("distinct"),
         "curve": curve.evaluations,
         "selfplay": curve.selfplay,
         "prediction": result["prediction"],
