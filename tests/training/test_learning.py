@@ -120,6 +120,6 @@ def test_20_000_steps_without_rewards_leave_the_policy_open_and_raise_no_alarm(t
     assert len(without) > 35
     assert sum(line["updates"] >= SETTLED for line in without) > 20, "alarms are awake"
     assert all(line["policy/target_entropy"] > 0.95 * np.log(3) for line in without)
-    assert all("warnings" not in line for line in (*without, lines[-1]))
+    assert all("warnings" not in line for line in without)
     assert lines[-1]["health/reward_recall"] > 0.5, "once there are rewards, they are learned"
     assert lines[-1]["policy/target_entropy"] < without[-1]["policy/target_entropy"]
