@@ -10,6 +10,7 @@ import math
 import os
 import signal
 import socket
+import threading
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,8 +27,9 @@ from delayzero.extras import require
 LOOPBACK = "127.0.0.1"
 LOOPBACK_ALONE = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 """Ray then binds to the loopback address; otherwise to all interfaces, without a password."""
-START_ONE = "start one with: ray start --head, or leave out --address"
-HAS_TOKEN = "; if the cluster has a token, type: export RAY_AUTH_MODE=token"
+START_ONE = "start one as docs/scale.md shows, or leave out --address"
+HAS_TOKEN = "if the cluster has a token, type: export RAY_AUTH_MODE=token"
+OTHER_TOKEN = "if it has another token than this machine, copy ~/.ray/auth_token from its head"
 SECONDS_BETWEEN_POLLS = 0.2
 
 
@@ -96,16 +98,20 @@ def connected(address: str | None, *, cores: int | None = None) -> Iterator[Any]
     own: dict[str, Any] = {}
     if address is None:
         own = {"include_dashboard": False, "_node_ip_address": LOOPBACK, "num_cpus": cores}
-    before = signal.getsignal(signal.SIGTERM)  # Ray replaces it
+    before = signal.getsignal(signal.SIGTERM)
     try:
         with warnings.catch_warnings():  # JAX warns of the forks, which become Ray's programs
             warnings.filterwarnings("ignore", r"os\.fork\(\) was called", RuntimeWarning)
             ray.init(address or "local", log_to_driver=False, logging_level=logging.ERROR, **own)
-    except (ConnectionError, ValueError, RuntimeError) as error:
+    except (ConnectionError, ValueError, RuntimeError, ray.exceptions.RayError) as error:
+        said = str(error).splitlines()[0]
         if address is None:
-            raise UsageError(f"Ray does not start here: {error}") from None
-        token = "" if os.environ.get("RAY_AUTH_MODE") == "token" else HAS_TOKEN
-        raise UsageError(f"--address {address}: {error}; {START_ONE}{token}") from None
+            raise UsageError(f"Ray does not start here: {said}") from None
+        token = OTHER_TOKEN if os.environ.get("RAY_AUTH_MODE") == "token" else HAS_TOKEN
+        raise UsageError(f"--address {address}: {said}; {START_ONE}; {token}") from None
+    in_main = threading.current_thread() is threading.main_thread()
+    if in_main:  # Ray replaced it by one that aborts; whoever saves work replaces it again
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         if address is None and ray.nodes()[0]["NodeManagerAddress"] != LOOPBACK:
             raise UsageError(
@@ -115,7 +121,8 @@ def connected(address: str | None, *, cores: int | None = None) -> Iterator[Any]
         yield ray
     finally:
         ray.shutdown()
-        signal.signal(signal.SIGTERM, before)
+        if in_main:
+            signal.signal(signal.SIGTERM, before)
 
 
 def _check_answers(address: str) -> None:

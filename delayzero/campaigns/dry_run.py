@@ -41,5 +41,5 @@ def dry_run(campaign: Campaign, root: Path, jobs: int) -> str:
     lines.append(summary(campaign.name, found, jobs))
     lines += [f"projected: {spent / 3600:.1f} hours of {dev}" for dev, spent in seconds.items()]
     if unknown:
-        lines.append(f"unknown: the time of {unknown} runs; no past run is like them")
+        lines.append(f"unknown: the time of {unknown} of them; no past run is like those")
     return "\n".join(lines)

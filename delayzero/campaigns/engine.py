@@ -160,7 +160,7 @@ def raise_failures(failures: Sequence[Failure], total: int) -> None:
         return
     first, names = failures[0], ", ".join(failure.command.name for failure in failures)
     raise UsageError(
-        f"{len(failures)} of {total} processes failed: {names}; the log of the first ends: "
+        f"{len(failures)} of {total} runs failed: {names}; the log of the first ends: "
         f"{first.reason} (see {first.command.log}); type the same command to resume"
     )
 

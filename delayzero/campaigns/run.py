@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -115,9 +116,9 @@ def refusals(runs: Sequence[Run]) -> dict[Run, str]:
     for run in runs:
         config = run.config
         if config.env not in spaces:
-            env = make_training_env(replace(config, envs=1))
-            env.close()
-            spaces[config.env] = Spaces.of(env)
+            one = replace(config, envs=1, engine="local", actors=None)
+            with closing(make_training_env(one)) as env:
+                spaces[config.env] = Spaces.of(env)
         alike = replace(config, seed=0, folder=None)
         if alike not in built:
             built[alike] = _refusal(config, spaces[config.env])

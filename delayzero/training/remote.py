@@ -56,7 +56,7 @@ class RemoteActors:
             raise UsageError(
                 f"the cluster has room for {room} actors with {config.actor_cores:g} cores and "
                 f"{config.actor_gpus:g} GPUs each, not for {config.shares}; type fewer --actors, a "
-                "smaller --actor-cores, or another --address"
+                f"smaller --actor-{'gpus' if config.actor_gpus else 'cores'}, or another --address"
             )
         if share.fits(ray.available_resources()) < config.shares:
             say("other work fills the cluster: the run begins when there is room for all actors")
@@ -174,7 +174,10 @@ class RemoteActors:
                 f"actor {share} was lost {losses} times in one round ({reason}); see the logs of "
                 "Ray in /tmp/ray/session_latest/logs of its node; the same command resumes"
             )
-        say(f"actor {share} was lost ({reason}); it starts again when a node has room")
+        say(
+            f"actor {share} was lost ({reason}); it starts again when a node has room. If the "
+            "cluster is gone, Ray ends this command within a minute: the same one resumes"
+        )
         self._ray.kill(self._actors[share])
         self._actors[share] = self._start(share)
         self._new.add(share)

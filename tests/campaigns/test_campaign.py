@@ -77,7 +77,7 @@ def test_a_failed_run_stops_no_other_and_is_tried_twice_more(stubs, capsys):
         f"{NAMES[0]}: attempt 2 failed: the device was lost; it will be tried again",
         f"{NAMES[0]}: attempt 3 failed: the device was lost",
     ]
-    assert shown.err.splitlines()[-1].startswith("delayzero: error: 1 of 4 processes failed")
+    assert shown.err.splitlines()[-1].startswith("delayzero: error: 1 of 4 runs failed")
     assert [attempts(name) for name in NAMES] == [3, 2, 1, 1]
     entry = record()["runs"][NAMES[0]]
     assert (entry["state"], entry["attempts"]) == ("failed", 3)
@@ -156,9 +156,17 @@ def test_a_dry_run_starts_and_writes_nothing(stubs, tmp_path, capsys):
         f"{NAMES[0]}  new, time unknown",
         f"{NAMES[2]}  new, time unknown",
         "tiny: 0 of 2 done, 0 running, 2 waiting, 0 failed",
-        "unknown: the time of 2 runs; no past run is like them",
+        "unknown: the time of 2 of them; no past run is like those",
     ]
     assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_runs_of_a_campaign_may_have_actors(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    settings = 'envs = 8\nengine = "ray"\nactors = 2\n'
+    Path("actors.toml").write_text(f"{PLAN}\n[settings]\n{settings}")
+    assert main(["campaign", "actors.toml", "--dry-run"]) == 0
+    assert "4 waiting" in capsys.readouterr().out
 
 
 def fails(capsys, *words):

@@ -110,18 +110,44 @@ def test_where_no_cluster_answers_a_line_says_what_to_type(address):
         pass
 
 
-@pytest.mark.parametrize("mode", ["", "token"])
-def test_a_cluster_that_refuses_may_have_a_token(mode, monkeypatch):
-    def refuse(*_, **__):
-        raise ConnectionError("failed to connect")
+def test_sigterm_interrupts_while_a_cluster_is_connected(monkeypatch):
+    def init(*_, **__):
+        signal.signal(signal.SIGTERM, lambda *_: None)  # as Ray does
 
-    ray = SimpleNamespace(is_initialized=lambda: False, init=refuse)
+    ray = SimpleNamespace(
+        is_initialized=lambda: False,
+        init=init,
+        shutdown=lambda: None,
+        exceptions=SimpleNamespace(RayError=NoToken),
+    )
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(KeyboardInterrupt), connected("auto"):
+        os.kill(os.getpid(), signal.SIGTERM)
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+class NoToken(Exception):
+    """Ray's, in the following test."""
+
+
+@pytest.mark.parametrize("kind", [ConnectionError, NoToken])
+@pytest.mark.parametrize(
+    ("mode", "remedy"),
+    [("", "type: export RAY_AUTH_MODE=token"), ("token", "copy ~/.ray/auth_token from its head")],
+)
+def test_a_cluster_that_refuses_may_have_a_token(kind, mode, remedy, monkeypatch):
+    def refuse(*_, **__):
+        raise kind("failed to connect\nand so on")
+
+    errors = SimpleNamespace(RayError=NoToken)
+    ray = SimpleNamespace(is_initialized=lambda: False, init=refuse, exceptions=errors)
     monkeypatch.setitem(sys.modules, "ray", ray)
     monkeypatch.setenv("RAY_AUTH_MODE", mode)
-    said = "--address auto: failed to connect; start one with: ray start --head"
+    said = "--address auto: failed to connect; start one as docs/scale.md shows"
     with pytest.raises(UsageError, match=said) as error, connected("auto"):
         pass
-    assert ("export RAY_AUTH_MODE=token" in str(error.value)) is not bool(mode)
+    assert str(error.value).endswith(remedy)
 
 
 def test_a_task_that_is_cancelled_lets_its_command_save(tmp_path, monkeypatch):
