@@ -104,7 +104,7 @@ def connected(address: str | None, *, cores: int | None = None) -> Iterator[Any]
             warnings.filterwarnings("ignore", r"os\.fork\(\) was called", RuntimeWarning)
             ray.init(address or "local", log_to_driver=False, logging_level=logging.ERROR, **own)
     except (ConnectionError, ValueError, RuntimeError, ray.exceptions.RayError) as error:
-        said = str(error).splitlines()[0]
+        said = str(error).partition("\n")[0]
         if address is None:
             raise UsageError(f"Ray does not start here: {said}") from None
         token = OTHER_TOKEN if os.environ.get("RAY_AUTH_MODE") == "token" else HAS_TOKEN
