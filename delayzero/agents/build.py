@@ -58,6 +58,7 @@ def _planning(
         spaces.actions,
         sees_queue=width is not None,
         forecasts=forecasts,
+        decodes=_decodes(config, spaces),
     )
     planner = Planner(
         model=model,
@@ -168,6 +169,17 @@ def _q_model(config: DelayedQConfig, spaces: Spaces) -> QModel | AtariQModel:
             "gymnasium.wrappers.RescaleObservation(env, 0, 1), or choose another --agent"
         )
     return image_q_model(actions, shape[-1], width)
+
+
+def _decodes(config: SearchingConfig, spaces: Spaces) -> bool:
+    """Return whether the model predicts pictures."""
+    weight = config.learner.picture_weight
+    if weight and len(spaces.shape) != 3:
+        raise UsageError(
+            f"--learner.picture-weight {weight} is for images, not for observations of shape "
+            f"{spaces.shape}; leave it out"
+        )
+    return weight > 0
 
 
 def _augments(config: SearchingConfig, spaces: Spaces) -> bool:

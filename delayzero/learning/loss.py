@@ -1,6 +1,6 @@
 """EfficientZero's loss: value, value prefix, policy and consistency over an unrolled model.
 
-A model that predicts ends has one more term, which is not EfficientZero's.
+Models that predict ends or pictures have one more term each, which are not EfficientZero's.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from delayzero.learning.batch import Batch, assert_batch
 from delayzero.learning.in_training import InTraining, apart, merged
 from delayzero.learning.leads import rolled_latents
 from delayzero.learning.learner import Metrics
+from delayzero.learning.pictures import decoded, picture_losses
 from delayzero.model import WorldModel
 from delayzero.settings import LearnerConfig
 
@@ -47,6 +48,9 @@ class Unrolled(NamedTuple):
     """The same of forecasts, at the positions with a lead, ``[F]``."""
     end_logits: Array | None = None
     """The logits of an end in each step, for a model that predicts ends, ``[K, B]``."""
+    pictures: Array | None = None
+    """Those of the positions and of the compared states, for a model that predicts pictures,
+    ``[1 + C, B, h, w, channels]``."""
 
 
 def unroll_model(model: InTraining, batch: Batch, config: LearnerConfig) -> Unrolled:
@@ -93,6 +97,7 @@ def unroll_model(model: InTraining, batch: Batch, config: LearnerConfig) -> Unro
         similarity=cosine(imagined.astype(jnp.float32), real),
         forecast_similarity=_forecast_similarity(model, batch, latents[0]),
         end_logits=None if prediction.end_logits is None else prediction.end_logits[1:],
+        pictures=decoded(model, states[0], compared),
     )
 
 
@@ -150,10 +155,11 @@ def efficientzero_loss(
     """Compute the loss of a batch.
 
     Per sample, L = w_pi sum_k CE(pi_k) + w_v sum_k CE(v_k) + w_p sum_k CE(prefix_k)
-    - w_c sum_k cos_k, plus w_e sum_k BCE(end_k) for a model that predicts ends. The loss is the
-    mean of L weighted by importance, divided by the number of unrolled steps. The terms of an
-    unrolled state count if the step to it was really taken; its policy counts only if the state is
-    alive (see :class:`~delayzero.learning.batch.Batch`).
+    - w_c sum_k cos_k, plus w_e sum_k BCE(end_k) for a model that predicts ends, plus
+    w_x sum_k E(picture_k) for one that predicts pictures. The loss is the mean of L weighted by
+    importance, divided by the number of unrolled steps. The terms of an unrolled state count if the
+    step to it was really taken; its policy counts only if the state is alive (see
+    :class:`~delayzero.learning.batch.Batch`).
 
     Args:
         model: The world model.
@@ -178,6 +184,7 @@ def efficientzero_loss(
         "prefix": config.prefix_weight,
         "consistency": config.consistency_weight,
         "ends": config.end_weight,
+        "pictures": config.picture_weight,
     }
     per_sample = jnp.zeros_like(batch.weight)
     for name, term in losses.items():
@@ -231,6 +238,9 @@ def _losses(
     }
     if out.end_logits is not None:
         losses["ends"] = _end_losses(out.end_logits, batch, taken[1:])
+    if out.pictures is not None:
+        pictures = picture_losses(out.pictures, batch, compared)
+        losses["pictures"] = pictures.at[1:].multiply(steps / compared.shape[0])
     return losses
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Literal
 
 import jax
@@ -10,6 +11,7 @@ import jax.numpy as jnp
 from delayzero.actions import ActionSpec
 from delayzero.model.atari import atari_model
 from delayzero.model.conv import conv_model
+from delayzero.model.decoder import Decoder, detail_of
 from delayzero.model.forecaster import Forecaster
 from delayzero.model.layers import NormKind
 from delayzero.model.mlp import mlp_model
@@ -29,6 +31,7 @@ def build_model(
     *,
     sees_queue: bool = False,
     forecasts: bool = False,
+    decodes: bool = False,
 ) -> WorldModel:
     """Build the world model for an environment; its parameters come from ``model.init``.
 
@@ -39,6 +42,7 @@ def build_model(
         actions: The action space.
         sees_queue: Whether latents include the pending actions.
         forecasts: Whether the model has a forecaster.
+        decodes: Whether the model predicts pictures; only for images.
 
     Raises:
         ValueError: The networks don't accept observations of this shape.
@@ -52,6 +56,8 @@ def build_model(
     )
     if forecasts:
         model = model.clone(forecaster=Forecaster(actions, dtype=model.dtype))
+    if decodes:
+        model = model.clone(decoder=_decoder(model, observation_shape))
     if not sees_queue:
         return model
     norm: NormKind = "layer" if vector_latents else "batch"
@@ -72,6 +78,15 @@ def _environment_model(
         case "mlp":
             sizes = (config.latent, config.width, config.lstm)
             return mlp_model(actions, support, *sizes, dtype)
+
+
+def _decoder(model: WorldModel, observation_shape: tuple[int, ...]) -> Decoder:
+    """Return the decoder for a model of images."""
+    height, width, channels = observation_shape
+    image = jax.ShapeDtypeStruct((1, height, width, channels), jnp.float32)
+    encode = functools.partial(model.encoder.init_with_output, train=False)
+    latent = jax.eval_shape(encode, jax.random.key(0), image)[0]
+    return Decoder(channels, detail_of(height, latent.shape[1]), dtype=model.dtype)
 
 
 def kind_of(config: ModelConfig, shape: tuple[int, ...]) -> Kind:

@@ -41,6 +41,7 @@ class WorldModel(nn.Module):
             of the environment alone.
         forecaster: From latents and actions ``[B, W]`` to the latents after all of them; None for
             models that are rolled instead.
+        decoder: From latents to pictures; None for models that predict none.
         actions: The action space.
         support: The support of the value and of the value prefix.
         memory_size: The size H of the memory.
@@ -63,6 +64,7 @@ class WorldModel(nn.Module):
     memory_size: int
     queue: nn.Module | None = None
     forecaster: nn.Module | None = None
+    decoder: nn.Module | None = None
     scales: bool = False
     dtype: Any = jnp.float32
     train: bool = False
@@ -176,6 +178,13 @@ class WorldModel(nn.Module):
         prediction: Array = self.predictor(projection, self.train)
         return prediction
 
+    def decode(self, latent: Array) -> Array:
+        """Predict the newest frames of latents ``[B, ...]``, in less detail, ``[B, h, w, C]``."""
+        _assert_latents(latent)
+        assert self.decoder is not None, "this model predicts no pictures"
+        pictures: Array = self.decoder(latent)
+        return pictures
+
     def initial_memory(self, batch_size: int) -> Memory:
         """Return the memory at the start of a prefix: zeros, each ``[batch_size, H]``."""
         zeros = jnp.zeros((batch_size, self.memory_size), self.dtype)
@@ -194,6 +203,8 @@ class WorldModel(nn.Module):
             once = Queue(action[:, None], jnp.ones((action.shape[0], 1), bool))
             latent = self.forecast(latent, once)
         latent = self.step(latent, action)
+        if self.decoder is not None:
+            self.decode(latent)
         logits, memory = self.value_prefix(latent, self.initial_memory(latent.shape[0]))
         projection = self.predict_projection(self.project(latent))
         return latent, logits, memory, self.predict(latent), projection

@@ -46,6 +46,9 @@ class LearnerConfig:
     """Weight of the consistency loss."""
     end_weight: float = 1.0
     """Weight of the loss of predicted ends, see --model.ends."""
+    picture_weight: float = 0.0
+    """Weight of the loss of predicted pictures; 0: none are predicted. A decoder predicts the
+    newest frame of each position, and of the states at which imagined latents are compared."""
     consistency_steps: int | None = None
     """Number of unrolled steps at which imagined latents are compared with real ones.
     They are drawn for each position of a batch; the loss is scaled up to all steps.
@@ -101,7 +104,7 @@ class LearnerConfig:
                 NOT_NEGATIVE: (
                     *("policy_weight", "value_weight", "prefix_weight", "consistency_weight"),
                     *("weight_decay", "mixed_value_after", "mixed_value_age", "settle"),
-                    "end_weight",
+                    *("end_weight", "picture_weight"),
                 ),
                 SHARE: ("drop_at",),
                 Bounds(0, MOST_LEADS): ("lead_share",),

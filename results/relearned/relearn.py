@@ -1,0 +1,269 @@
+"""Learn the replay of one run again, from nothing, with other settings. See docs/lab.
+
+    python results/relearned/relearn.py play DATA --env atari:Asterix --interactions 36000
+    python results/relearned/relearn.py learn DATA --variant lead_gradient=1 --updates 12000
+
+``play`` trains a run with the preset ``atari`` under a delay, and stores its replay, and new
+episodes that its weights play. ``learn`` trains a model from that replay alone: the same positions
+and the same targets for every variant, so that nothing differs but the model. It prints a line of
+JSON: how well the model foresees in stored rows and in the new episodes, and what it scores under
+the delay and without.
+
+A variant is ``base``, or joins ``name=value`` by commas: settings of the learner, ``halved=0``
+(gradients are not halved from step to step), ``blocks=2`` (residual blocks of the dynamics),
+``together=1`` (what is compared has the shift of what it is imagined from), ``local=1`` (latents
+are compared place by place, not as a whole) or ``wide=1`` (latents of 128 channels, not 64).
+"""
+
+import argparse
+import json
+import time
+from ast import literal_eval
+from dataclasses import asdict, fields, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from delayzero.evaluation.episodes import Evaluator, summary
+from delayzero.evaluation.prediction import foresight
+from delayzero.learning import Learner, augment, loss
+from delayzero.model import WorldModel
+from delayzero.model.layers import ConvNorm, ResidualBlock, mean_pool
+from delayzero.model.parts import Perceptron
+from delayzero.playing.actor import Actor
+from delayzero.playing.environments import Environments, delayed, make_env
+from delayzero.playing.streams import STREAM_EVALUATION, run_key
+from delayzero.playing.system import build_system
+from delayzero.replay import append
+from delayzero.runs.run_folder import RunFolder
+from delayzero.settings.presets import changed, compose
+from delayzero.spaces import Spaces
+from delayzero.training.loop import Trainer
+from delayzero.training.programs import compiler_options
+
+ROWS, GAMES, HORIZON, POSITIONS = 320, 32, 25, 1024
+STEPS = (1, 3, 5, 8, 10, 15, 20, 25)
+EPISODES, LONGEST = 32, 1500
+PLACES = 36
+
+
+def settings(options):
+    """Return the settings of the run."""
+    config = changed(
+        compose([*options.presets]),
+        env=options.env,
+        delay=options.delay,
+        seed=options.seed,
+        interactions=options.interactions,
+        tail_updates=0,
+        folder=str(options.data / "run"),
+        final_max_steps=LONGEST,
+    )
+    return config
+
+
+def play(options):
+    """Train the run, and store its replay and new episodes."""
+    config = settings(options)
+    folder, env = RunFolder(Path(config.run_folder)), Environments.of(config)
+    folder.check_free()
+    system = build_system(config, Spaces.of(env.delayed.env))
+    folder.open(config, ["relearn.py"])
+    folder.save_spaces(system.spaces.to_json())
+    trainer = Trainer(system, Actor(system, env), folder)
+    trainer.run()
+    store(options.data / "stored", trainer.learning.replay)
+    store(options.data / "new", new_episodes(system, trainer.learning.variables()))
+    (options.data / "settings.json").write_text(
+        json.dumps({**vars(options), "data": str(options.data)})
+    )
+    trainer.close()
+
+
+def new_episodes(system, variables):
+    """Play episodes without exploration; return them as a replay."""
+    config = system.searching
+    world = delayed(make_env(config, GAMES, training=False, max_steps=None), config.delays)
+    player = system.player(world, run_key(1234, STREAM_EVALUATION), explore=False)
+    player.begin(1234)
+    replay = system.empty_replay(rows=ROWS, num_envs=GAMES)
+    played = [player.step(variables)[0] for _ in range(ROWS)]
+    world.env.close()
+    transitions, decisions = system.rows_of(played)
+    unused = jax.tree.map(lambda field: field[:ROWS], replay.targets)
+    frames = np.stack([step.observation for step in played])
+    return append(replay, jnp.asarray(frames), transitions, unused, decisions)
+
+
+def store(folder, replay):
+    """Write the arrays of a replay."""
+    folder.mkdir(parents=True)
+    for n, leaf in enumerate(jax.tree.leaves(replay)):
+        np.save(folder / f"{n}.npy", np.asarray(leaf))
+
+
+def stored(folder, like):
+    """Read a replay with the structure of another one."""
+    leaves, structure = jax.tree.flatten(like)
+    return jax.tree.unflatten(
+        structure, [jnp.asarray(np.load(folder / f"{n}.npy")) for n in range(len(leaves))]
+    )
+
+
+class Together(Learner):
+    """Shifts what is compared as what it is imagined from."""
+
+    def augmented(self, batch, key):
+        """Augment both alike."""
+        augmented = super().augmented(batch, key)
+        stacks = batch.following.reshape(batch.following.shape[0], -1, *batch.following.shape[3:])
+        first = jax.random.split(key)[0]
+        moved = augment.augmented(first, stacks, self.planner.model.dtype)
+        return augmented._replace(following=moved.reshape(batch.following.shape))
+
+
+class Local(WorldModel):
+    """Compares latents place by place: the cosine is the mean over places."""
+
+    def project(self, latent):
+        """Return unit vectors of all places, one after the other."""
+        return self._by_place(self.projector, latent)
+
+    def predict_projection(self, projection):
+        """Predict them, each from its own."""
+        return self._by_place(self.predictor, projection)
+
+    def _by_place(self, network, x):
+        places = network(x.reshape(x.shape[0] * PLACES, -1), self.train).astype(jnp.float32)
+        length = jnp.maximum(jnp.linalg.norm(places, axis=-1, keepdims=True), 1e-5)
+        return (places / length).astype(x.dtype).reshape(x.shape[0], -1)
+
+
+class WideEncoder(nn.Module):
+    """The encoder of the preset with latents of 128 channels."""
+
+    dtype: Any = jnp.float32
+
+    @nn.compact
+    def __call__(self, x, train):
+        x = nn.relu(ConvNorm(32, stride=2, dtype=self.dtype)(x, train))
+        x = ResidualBlock(32, dtype=self.dtype)(x, train)
+        x = ResidualBlock(64, stride=2, dtype=self.dtype)(x, train)
+        x = ResidualBlock(64, dtype=self.dtype)(x, train)
+        x = ResidualBlock(128, stride=2, dtype=self.dtype)(x, train)
+        x = mean_pool(x)
+        return ResidualBlock(128, dtype=self.dtype)(x, train)
+
+
+def variant_of(system, text):
+    """Return the system of a variant."""
+    chosen = dict(part.split("=") for part in text.split(",")) if text != "base" else {}
+    chosen = {name: literal_eval(value) for name, value in chosen.items()}
+    if not chosen.pop("halved", 1):
+        loss._half_gradient = lambda latent: latent
+    blocks, local, wide = (chosen.pop(name, 0) for name in ("blocks", "local", "wide"))
+    kind = Together if chosen.pop("together", 0) else Learner
+    config = changed(system.config, learner=chosen)
+    system = build_system(config, system.spaces)
+    model = system.planner.model
+    model = model.clone(dynamics=model.dynamics.clone(blocks=blocks or 1))
+    if wide:
+        model = model.clone(encoder=WideEncoder(model.dtype))
+    if local:
+        parts = {f.name: getattr(model, f.name) for f in fields(model) if f.init}
+        del parts["parent"], parts["name"]
+        model = Local(**parts).clone(
+            projector=Perceptron((128, 128), norm_last=True, dtype=model.dtype),
+            predictor=Perceptron((64, 128), dtype=model.dtype),
+        )
+    planner = replace(system.planner, model=model)
+    values = {f.name: getattr(system.learner, f.name) for f in fields(system.learner)}
+    learner = kind(**{**values, "planner": planner})
+    return replace(system, learner=learner, agent=replace(system.agent, planner=planner))
+
+
+def learn(options):
+    """Learn a variant, and print what it knows."""
+    begun = time.monotonic()
+    kept = json.loads((options.data / "settings.json").read_text())
+    base = argparse.Namespace(**{**kept, "data": options.data})
+    config = settings(base)
+    spaces = Spaces.from_json(json.loads((options.data / "run" / "spaces.json").read_text()))
+    system = variant_of(build_system(config, spaces), options.variant)
+    learner = replace(system.learner, total_updates=options.updates)
+    replay = stored(options.data / "stored", jax.eval_shape(system.empty_replay))
+    new = stored(options.data / "new", jax.eval_shape(system.empty_replay))
+    state = system.first_state(jax.random.key(options.seed))
+    key, part = jax.random.key(options.seed + 1), options.updates // options.parts
+    update = jax.jit(learner.update, donate_argnums=(0, 1))
+    update = update.lower(state, replay, key, jnp.int32(1)).compile(
+        compiler_options=compiler_options()
+    )
+    look = jax.jit(partial(foresight, system.planner.model, HORIZON, POSITIONS))
+    row = {"variant": options.variant, "seed": options.seed, "run": kept, "results": []}
+    row["learner"] = asdict(learner.config)
+    compiled, learning = time.monotonic(), 0.0
+    for n in range(options.parts):
+        started = time.monotonic()
+        state, replay, metrics = update(state, replay, key, jnp.int32(part))
+        jax.block_until_ready(state)
+        learning += time.monotonic() - started
+        variables = learner.playing(state)
+        found = {"updates": (n + 1) * part}
+        for name, rows in (("stored", replay), ("new", new)):
+            curves = look(variables, rows, jax.random.key(7)).lists()
+            for curve in ("policy_agreement", "value_error", "reward_recall", "similarity"):
+                values = [curves[curve][k - 1] for k in STEPS]
+                found[f"{name}_{curve}"] = [None if v is None else round(v, 3) for v in values]
+        found["losses"] = {
+            k: round(float(v), 4)
+            for k, v in metrics.items()
+            if k.startswith("loss") and v.ndim == 0
+        }
+        row["results"].append(found)
+    row["seconds_before"] = round(compiled - begun, 1)
+    row["ms_per_update"] = round(1000 * learning / options.updates, 2)
+    for delay in (config.delay, "constant:0") if options.evaluate else ():
+        evaluator = Evaluator(system, EPISODES, max_steps=LONGEST, delay=delay)
+        scores = summary(evaluator.play(variables, 0))
+        evaluator.close()
+        row[f"score {delay}"] = {k: v for k, v in scores.items() if k != "scores"}
+    row["seconds"] = round(time.monotonic() - begun, 1)
+    with options.out.open("a") as file:
+        file.write(json.dumps(row) + "\n")
+    print(json.dumps({k: v for k, v in row.items() if k not in ("learner", "run")}), flush=True)
+
+
+def main():
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    verbs = parser.add_subparsers(required=True)
+    player = verbs.add_parser("play")
+    player.add_argument("--presets", nargs="+", default=["atari"])
+    player.add_argument("--env", default="atari:Asterix")
+    player.add_argument("--delay", default="walk:15")
+    player.add_argument("--interactions", type=int, default=36_000)
+    player.set_defaults(verb=play)
+    learning = verbs.add_parser("learn")
+    learning.add_argument("--variant", default="base")
+    learning.add_argument("--updates", type=int, default=12_000)
+    learning.add_argument("--parts", type=int, default=3)
+    learning.add_argument("--evaluate", type=int, default=1)
+    learning.add_argument("--out", type=Path, required=True)
+    learning.set_defaults(verb=learn)
+    for verb in (player, learning):
+        verb.add_argument("data", type=Path)
+        verb.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    verb = options.verb
+    del options.verb
+    verb(options)
+
+
+if __name__ == "__main__":
+    main()
