@@ -58,4 +58,5 @@ def resized(frames: Array, shape: tuple[int, ...]) -> Array:
     Frames of uint8 are pixels and are divided by 255.
     """
     chex.assert_equal(frames.shape[-1], shape[-1])
-    return jax.image.resize(as_floats(frames), (*frames.shape[:-3], *shape), "linear")
+    smaller: Array = jax.image.resize(as_floats(frames), (*frames.shape[:-3], *shape), "linear")
+    return smaller

@@ -63,6 +63,8 @@ def settings(options):
         tail_updates=0,
         folder=str(options.data / "run"),
         final_max_steps=LONGEST,
+        final_episodes=2,
+        prediction_rows=0,
     )
     return config
 

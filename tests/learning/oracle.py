@@ -288,10 +288,10 @@ def first_state(learner, example):
     )
 
 
-def small_model(kind="mlp", sees_queue=False, ends="absorbing"):
+def small_model(kind="mlp", sees_queue=False, ends="absorbing", decodes=False):
     if kind == "conv":
         config = ModelConfig(kind="conv", channels=8, width=16, lstm=8, support=10, ends=ends)
-        return build_model(config, (10, 10, 2), ActionSpec(ACTIONS))
+        return build_model(config, (10, 10, 2), ActionSpec(ACTIONS), decodes=decodes)
     config = ModelConfig(support=10, latent=8, width=16, lstm=8, ends=ends)
     return build_model(config, (3,), ActionSpec(ACTIONS), sees_queue=sees_queue)
 
@@ -322,7 +322,7 @@ def small_learner(
     settings = dict(batch_size=6, unroll=2, td_steps=2, warmup=2, learning_rate=0.05)
     config = LearnerConfig(**{**settings, **changes})
     search = SearchConfig(method=method, simulations=4, dirichlet_fraction=0.0)
-    model = small_model(kind, ends=ends)
+    model = small_model(kind, ends=ends, decodes=config.picture_weight > 0)
     planner = Planner(model, search.resolved(ACTIONS), 0.9, config.prefix_horizon)
     return Learner(
         planner=planner,
