@@ -3,17 +3,21 @@
     python benchmarks/learner.py --preset atari      (a GPU)
     python benchmarks/learner.py --preset minatar    (a CPU)
     python benchmarks/learner.py --preset atari --delay walk:25
+    python benchmarks/learner.py --preset atari --delay walk:25 --with lead_gradient=True
 
 ``update`` is a whole update as in training: one of many in a compiled loop. The parts are compiled
 separately, each in its own loop, so they do not add up exactly. Under a long delay,
 ``without_leads`` is an update in which no position has a lead, and ``cost_of_leads`` the ratio of
-the two; each is the least of three measurements, which alternate.
+the two; each is the least of three measurements, which alternate. ``--with`` measures updates with
+other settings of the learner beside them.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
+from ast import literal_eval
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -26,45 +30,53 @@ from parts import compiled_update, filled_replay, jittered, milliseconds, report
 from delayzero.learning import Learner, LearnerState
 from delayzero.learning.loss import efficientzero_loss
 from delayzero.learning.optimiser import make_optimiser
-from delayzero.playing.system import System
+from delayzero.playing.system import System, build_system
 from delayzero.replay import Replay
+from delayzero.settings.presets import changed
 
 REPEATS = 3
 
 
-def whole_updates(
-    systems: list[System], state: LearnerState, replay: Replay, count: int
-) -> list[float]:
+def whole_updates(systems: list[System], replay: Replay, count: int) -> list[float]:
     """Return the milliseconds of an update of each system, one of ``count`` in a call."""
-    arguments = (state, replay, jax.random.key(1), jnp.int32(count))
-    updates = [compiled_update(system, *arguments) for system in systems]
-    for update in updates:
-        jax.block_until_ready(update(*arguments))
+    calls = []
+    for system in systems:
+        state = jax.jit(system.first_state)(jax.random.key(0))
+        arguments = (state, replay, jax.random.key(1), jnp.int32(count))
+        calls.append((compiled_update(system, *arguments), arguments))
+        jax.block_until_ready(calls[-1][0](*arguments))
 
-    def once(update: Any) -> float:
+    def once(update: Any, arguments: Any) -> float:
         begun = time.perf_counter()
         jax.block_until_ready(update(*arguments))
         return (time.perf_counter() - begun) * 1e3 / count
 
-    rounds = [[once(update) for update in updates] for _ in range(REPEATS)]
+    rounds = [[once(*call) for call in calls] for _ in range(REPEATS)]
     return [round(min(times), 3) for times in zip(*rounds, strict=True)]
 
 
+def with_settings(system: System, text: str) -> System:
+    """Return the system with other settings of the learner, ``name=value`` joined by commas."""
+    pairs = (part.split("=") for part in text.split(","))
+    chosen = {name: literal_eval(value) for name, value in pairs}
+    return build_system(changed(system.config, learner=chosen), system.spaces)
+
+
 def update_times(
-    system: System, state: LearnerState, replay: Replay, count: int
-) -> dict[str, float]:
+    system: System, replay: Replay, count: int, others: Sequence[str] = ()
+) -> dict[str, Any]:
     """Return the milliseconds of an update, with and without leads where there are some."""
     learner = system.learner
     assert isinstance(learner, Learner)
-    if not learner.leads:
-        return {"update": whole_updates([system], state, replay, count)[0]}
-    plain = replace(system, learner=replace(learner, leads=0))
-    update, without = whole_updates([system, plain], state, replay, count)
-    return {
-        "update": update,
-        "without_leads": without,
-        "cost_of_leads": round(update / without, 3),
-    }
+    systems = [system, *(with_settings(system, text) for text in others)]
+    if learner.leads:
+        systems.append(replace(system, learner=replace(learner, leads=0)))
+    update, *further = whole_updates(systems, replay, count)
+    figures: dict[str, Any] = {"update": update}
+    if learner.leads:
+        without = further.pop()
+        figures |= {"without_leads": without, "cost_of_leads": round(update / without, 3)}
+    return {**figures, **dict(zip(others, further, strict=True))}
 
 
 def parts(system: System, state: LearnerState, replay: Replay) -> dict[str, float]:
@@ -114,6 +126,14 @@ def main() -> None:
     parser.add_argument("--updates", type=int, default=64, help="updates in one call")
     parser.add_argument("--delay", default="constant:0", metavar="LAW", help="the delay law")
     parser.add_argument("--whole", action="store_true", help="whole updates only, without parts")
+    parser.add_argument(
+        "--with",
+        dest="others",
+        nargs="+",
+        default=[],
+        metavar="NAME=VALUE,...",
+        help="updates with other settings of the learner to measure beside",
+    )
     options = parser.parse_args()
     system = system_of(options.preset, delay=options.delay)
     replay = filled_replay(system, options.positions // system.config.envs)
@@ -126,7 +146,7 @@ def main() -> None:
         "dtype": jnp.dtype(system.planner.model.dtype).name,
         "positions": options.positions,
         "milliseconds": {
-            **update_times(system, state, replay, options.updates),
+            **update_times(system, replay, options.updates, options.others),
             **({} if options.whole else parts(system, state, replay)),
         },
     }

@@ -9,10 +9,11 @@ and the same targets for every variant, so that nothing differs but the model. I
 JSON: how well the model foresees in stored rows and in the new episodes, and what it scores under
 the delay and without.
 
-A variant is ``base``, or joins ``name=value`` by commas: settings of the learner, ``halved=0``
-(gradients are not halved from step to step), ``blocks=2`` (residual blocks of the dynamics),
-``together=1`` (what is compared has the shift of what it is imagined from), ``local=1`` (latents
-are compared place by place, not as a whole) or ``wide=1`` (latents of 128 channels, not 64).
+A variant is ``base``, or joins ``name=value`` by commas: settings of the learner or the model,
+``halved=0`` (gradients are not halved from step to step), ``blocks=2`` (residual blocks of the
+dynamics), ``together=1`` (what is compared has the shift of what it is imagined from), ``local=1``
+(latents are compared place by place, not as a whole) or ``wide=1`` (Atari: latents of 128 channels,
+not 64).
 """
 
 import argparse
@@ -32,11 +33,11 @@ import numpy as np
 from delayzero.evaluation.episodes import Evaluator, summary
 from delayzero.evaluation.prediction import foresight
 from delayzero.learning import Learner, augment, loss
-from delayzero.model import WorldModel
-from delayzero.model.layers import ConvNorm, ResidualBlock, mean_pool
+from delayzero.model import WorldModel, parts
+from delayzero.model.layers import Conv, ConvNorm, Norm, ResidualBlock, mean_pool
 from delayzero.model.parts import Perceptron
 from delayzero.playing.actor import Actor
-from delayzero.playing.environments import Environments, delayed, make_env
+from delayzero.playing.environments import Environments, make_env
 from delayzero.playing.streams import STREAM_EVALUATION, run_key
 from delayzero.playing.system import build_system
 from delayzero.replay import append
@@ -49,12 +50,13 @@ from delayzero.training.programs import compiler_options
 ROWS, GAMES, HORIZON, POSITIONS = 320, 32, 25, 1024
 STEPS = (1, 3, 5, 8, 10, 15, 20, 25)
 EPISODES, LONGEST = 32, 1500
-PLACES = 36
+PROJECTION = 128
+FLATTEN, POOLED, ONLY = parts.Flatten, "", False
 
 
 def settings(options):
     """Return the settings of the run."""
-    config = changed(
+    return changed(
         compose([*options.presets]),
         env=options.env,
         delay=options.delay,
@@ -62,11 +64,10 @@ def settings(options):
         interactions=options.interactions,
         tail_updates=0,
         folder=str(options.data / "run"),
-        final_max_steps=LONGEST,
         final_episodes=2,
+        final_max_steps=LONGEST,
         prediction_rows=0,
     )
-    return config
 
 
 def play(options):
@@ -79,42 +80,58 @@ def play(options):
     folder.save_spaces(system.spaces.to_json())
     trainer = Trainer(system, Actor(system, env), folder)
     trainer.run()
-    store(options.data / "stored", trainer.learning.replay)
-    store(options.data / "new", new_episodes(system, trainer.learning.variables()))
-    (options.data / "settings.json").write_text(
-        json.dumps({**vars(options), "data": str(options.data)})
+    kept = {"spaces": system.spaces.to_json(), **vars(options), "data": None}
+    (options.data / "settings.json").write_text(json.dumps(kept))
+    store(options.data / "stored.npz", trainer.learning.replay, env)
+    new_env = new_environments(config)
+    store(
+        options.data / "new.npz", new_rows(system, trainer.learning.variables(), new_env), new_env
     )
     trainer.close()
 
 
-def new_episodes(system, variables):
-    """Play episodes without exploration; return them as a replay."""
-    config = system.searching
-    world = delayed(make_env(config, GAMES, training=False, max_steps=None), config.delays)
-    player = system.player(world, run_key(1234, STREAM_EVALUATION), explore=False)
+def new_environments(config):
+    """Make the environments of the new episodes."""
+    return Environments(make_env(config, GAMES, training=False, max_steps=None), config.delays)
+
+
+def new_rows(system, variables, env):
+    """Play without exploration; return the steps as a replay."""
+    player = system.player(env.delayed, run_key(1234, STREAM_EVALUATION), explore=False)
     player.begin(1234)
-    replay = system.empty_replay(rows=ROWS, num_envs=GAMES)
     played = [player.step(variables)[0] for _ in range(ROWS)]
-    world.env.close()
+    replay = system.empty_replay(rows=ROWS, num_envs=GAMES)
     transitions, decisions = system.rows_of(played)
     unused = jax.tree.map(lambda field: field[:ROWS], replay.targets)
     frames = np.stack([step.observation for step in played])
     return append(replay, jnp.asarray(frames), transitions, unused, decisions)
 
 
-def store(folder, replay):
-    """Write the arrays of a replay."""
-    folder.mkdir(parents=True)
-    for n, leaf in enumerate(jax.tree.leaves(replay)):
-        np.save(folder / f"{n}.npy", np.asarray(leaf))
+def store(path, replay, env):
+    """Write a replay without its frames, and the actions that bring them back."""
+    actions, numbers = env.state()
+    leaves = jax.tree.leaves(replay._replace(frames=np.zeros(0)))
+    arrays = {f"array{n}": np.asarray(leaf) for n, leaf in enumerate(leaves)}
+    np.savez_compressed(path, actions=actions, numbers=json.dumps(numbers), **arrays)
 
 
-def stored(folder, like):
-    """Read a replay with the structure of another one."""
-    leaves, structure = jax.tree.flatten(like)
-    return jax.tree.unflatten(
-        structure, [jnp.asarray(np.load(folder / f"{n}.npy")) for n in range(len(leaves))]
-    )
+def stored(path, like, env):
+    """Read a replay with the structure of another one; the environments play its frames again."""
+    kept = np.load(path)
+    structure = jax.tree.structure(like._replace(frames=np.zeros(0)))
+    leaves = [jnp.asarray(kept[f"array{n}"]) for n in range(structure.num_leaves)]
+    replay = jax.tree.unflatten(structure, leaves)
+    frames = np.zeros((*replay.priority.shape, *like.frames.shape[2:]), like.frames.dtype)
+    seen = iter(frames)
+
+    def see(observations):
+        next(seen)[:] = observations
+
+    numbers = json.loads(str(kept["numbers"]))
+    if env.restore(kept["actions"], numbers, lambda _: None, see) is None:
+        raise SystemExit(f"{path}: the environments showed something else than before")
+    env.close()
+    return replay._replace(frames=jnp.asarray(frames))
 
 
 class Together(Learner):
@@ -134,16 +151,30 @@ class Local(WorldModel):
 
     def project(self, latent):
         """Return unit vectors of all places, one after the other."""
-        return self._by_place(self.projector, latent)
+        return self._by_place(self.projector, latent, latent.shape[-1])
 
     def predict_projection(self, projection):
         """Predict them, each from its own."""
-        return self._by_place(self.predictor, projection)
+        return self._by_place(self.predictor, projection, PROJECTION)
 
-    def _by_place(self, network, x):
-        places = network(x.reshape(x.shape[0] * PLACES, -1), self.train).astype(jnp.float32)
+    def _by_place(self, network, x, channels):
+        places = network(x.reshape(-1, channels), self.train).astype(jnp.float32)
         length = jnp.maximum(jnp.linalg.norm(places, axis=-1, keepdims=True), 1e-5)
         return (places / length).astype(x.dtype).reshape(x.shape[0], -1)
+
+
+class Pooled(nn.Module):
+    """What the heads read of a latent, with the largest of each channel over all places."""
+
+    channels: int = 16
+    dtype: Any = jnp.float32
+
+    @nn.compact
+    def __call__(self, x, train):
+        flat = FLATTEN(self.channels, self.dtype)(x, train)
+        seen = nn.relu(Norm("batch", self.dtype)(Conv(x.shape[-1], 1, dtype=self.dtype)(x), train))
+        pooled = jnp.max(seen, axis=(1, 2)) if POOLED == "max" else jnp.mean(seen, axis=(1, 2))
+        return pooled if ONLY else jnp.concatenate([flat, pooled], axis=-1)
 
 
 class WideEncoder(nn.Module):
@@ -168,20 +199,24 @@ def variant_of(system, text):
     chosen = {name: literal_eval(value) for name, value in chosen.items()}
     if not chosen.pop("halved", 1):
         loss._half_gradient = lambda latent: latent
+    if pooled := chosen.pop("pooled", ""):
+        parts.Flatten = Pooled
+        globals()["POOLED"] = pooled
     blocks, local, wide = (chosen.pop(name, 0) for name in ("blocks", "local", "wide"))
     kind = Together if chosen.pop("together", 0) else Learner
-    config = changed(system.config, learner=chosen)
+    of_model = {name: chosen.pop(name) for name in [*chosen] if hasattr(system.config.model, name)}
+    config = changed(system.config, learner=chosen, model=of_model)
     system = build_system(config, system.spaces)
     model = system.planner.model
     model = model.clone(dynamics=model.dynamics.clone(blocks=blocks or 1))
     if wide:
         model = model.clone(encoder=WideEncoder(model.dtype))
     if local:
-        parts = {f.name: getattr(model, f.name) for f in fields(model) if f.init}
-        del parts["parent"], parts["name"]
-        model = Local(**parts).clone(
-            projector=Perceptron((128, 128), norm_last=True, dtype=model.dtype),
-            predictor=Perceptron((64, 128), dtype=model.dtype),
+        own = {f.name: getattr(model, f.name) for f in fields(model) if f.init}
+        del own["parent"], own["name"]
+        model = Local(**own).clone(
+            projector=Perceptron((PROJECTION,) * 2, norm_last=True, dtype=model.dtype),
+            predictor=Perceptron((PROJECTION // 2, PROJECTION), dtype=model.dtype),
         )
     planner = replace(system.planner, model=model)
     values = {f.name: getattr(system.learner, f.name) for f in fields(system.learner)}
@@ -193,13 +228,13 @@ def learn(options):
     """Learn a variant, and print what it knows."""
     begun = time.monotonic()
     kept = json.loads((options.data / "settings.json").read_text())
-    base = argparse.Namespace(**{**kept, "data": options.data})
-    config = settings(base)
-    spaces = Spaces.from_json(json.loads((options.data / "run" / "spaces.json").read_text()))
+    spaces = Spaces.from_json(kept.pop("spaces"))
+    config = settings(argparse.Namespace(**{**kept, "data": options.data}))
     system = variant_of(build_system(config, spaces), options.variant)
     learner = replace(system.learner, total_updates=options.updates)
-    replay = stored(options.data / "stored", jax.eval_shape(system.empty_replay))
-    new = stored(options.data / "new", jax.eval_shape(system.empty_replay))
+    like = jax.eval_shape(system.empty_replay)
+    replay = stored(options.data / "stored.npz", like, Environments.of(config))
+    new = stored(options.data / "new.npz", like, new_environments(config))
     state = system.first_state(jax.random.key(options.seed))
     key, part = jax.random.key(options.seed + 1), options.updates // options.parts
     update = jax.jit(learner.update, donate_argnums=(0, 1))
