@@ -49,6 +49,9 @@ class Nearness(NamedTuple):
     """Whether the most likely action is the same."""
     value_error: Array
     """The absolute difference of values."""
+    action_worth: Array
+    """The probability at the real state of the action that is most likely here, relative to that of
+    the most likely action there. Unlike agreement, it forgives where the policy is indifferent."""
 
 
 class Part(NamedTuple):
@@ -203,6 +206,7 @@ def _nearness(model: WorldModel, latent: Array, real: Array) -> Nearness:
         similarity=cosine(*(x.astype(jnp.float32) for x in (projected, model.project(real)))),
         policy_agreement=_likeliest(guess) == _likeliest(truth),
         value_error=jnp.abs(value - true_value),
+        action_worth=_worth(_likeliest(guess), truth),
     )
 
 
@@ -223,3 +227,10 @@ def _length(x: Array) -> Array:
 
 def _likeliest(prediction: Prediction) -> Array:
     return jnp.argmax(prediction.policy_logits, axis=-1)
+
+
+def _worth(action: Array, real: Prediction) -> Array:
+    """Return the probabilities of actions ``[B]`` relative to the largest ones, ``[B]``."""
+    logits = real.policy_logits
+    chosen = jnp.take_along_axis(logits, action[:, None], axis=-1)[:, 0]
+    return jnp.exp(chosen - jnp.max(logits, axis=-1))

@@ -50,6 +50,7 @@ from delayzero.training.programs import compiler_options
 ROWS, GAMES, HORIZON, POSITIONS = 320, 32, 25, 1024
 STEPS = (1, 3, 5, 8, 10, 15, 20, 25)
 EPISODES, LONGEST = 32, 1500
+CURVES = ("policy_agreement", "action_worth", "value_error", "reward_recall", "similarity")
 PROJECTION = 128
 FLATTEN, POOLED, ONLY = parts.Flatten, "", False
 
@@ -171,6 +172,13 @@ class Pooled(nn.Module):
 
     @nn.compact
     def __call__(self, x, train):
+        if "drop" in POOLED:
+            flat = FLATTEN(self.channels, self.dtype)(x, train)
+            if not train:
+                return flat
+            seed = jax.lax.bitcast_convert_type(jnp.sum(flat.astype(jnp.float32)), jnp.int32)
+            kept = jax.random.bernoulli(jax.random.key(seed), 0.7, flat.shape)
+            return jnp.where(kept, flat / 0.7, 0).astype(flat.dtype)
         flat = FLATTEN(self.channels, self.dtype)(x, train)
         seen = nn.relu(Norm("batch", self.dtype)(Conv(x.shape[-1], 1, dtype=self.dtype)(x), train))
         pooled = jnp.max(seen, axis=(1, 2)) if POOLED == "max" else jnp.mean(seen, axis=(1, 2))
@@ -254,7 +262,7 @@ def learn(options):
         found = {"updates": (n + 1) * part}
         for name, rows in (("stored", replay), ("new", new)):
             curves = look(variables, rows, jax.random.key(7)).lists()
-            for curve in ("policy_agreement", "value_error", "reward_recall", "similarity"):
+            for curve in CURVES:
                 values = [curves[curve][k - 1] for k in STEPS]
                 found[f"{name}_{curve}"] = [None if v is None else round(v, 3) for v in values]
         found["losses"] = {

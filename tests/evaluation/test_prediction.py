@@ -47,7 +47,7 @@ def test_without_positions_nothing_is_measured(rows, measuring):
     assert lists["positions"] == [expected] * HORIZON
     parts = [lists[f"{event}_positions"] for event in Events._fields]
     assert np.sum(parts, axis=0).tolist() == [expected] * HORIZON
-    assert len(lists) == 4 + 4 + 3 + 4 * 3
+    assert len(lists) == 5 + 5 + 3 + 4 * 3
     for name in Nearness._fields:
         for curve in (lists[name], lists[f"stale_{name}"]):
             assert all((entry is None) == (expected == 0) for entry in curve)
@@ -101,7 +101,12 @@ def test_it_is_what_a_slow_version_says():
             / np.linalg.norm(projected),
             float(guess.policy_logits.argmax() == truth.policy_logits.argmax()),
             float(abs(decode(guess.value_logits) - decode(truth.value_logits))[0]),
+            worth(int(guess.policy_logits.argmax()), truth.policy_logits[0]),
         ]
+
+    def worth(action, logits):
+        probabilities = np.exp(np.float64(logits)) / np.exp(np.float64(logits)).sum()
+        return probabilities[action] / probabilities.max()
 
     def last_reward(latent):
         logits, _ = value_prefix(latent, model.initial_memory(1))
@@ -134,7 +139,7 @@ def test_it_is_what_a_slow_version_says():
             real = represent(jnp.asarray(stack_at(time + k + 1, i))[None])
             near = nearness(latent, real)
             event = "life" if lives else "reward" if rewards else "jump" if jumps else "quiet"
-            by_event[event, k].append(near[2:])
+            by_event[event, k].append(near[2:4])
             if not lives:
                 sums[k].append([near, nearness(now, real)])
                 if reward:

@@ -186,7 +186,7 @@ def test_a_queue_longer_than_an_agent_knows_is_refused():
 def test_how_well_it_foresees_is_in_the_result(trained):
     prediction = json.loads((trained / "result.json").read_text())["prediction"]
     assert prediction["horizon"] == [1, 2, 3]
-    measures = "latent_error", "similarity", "policy_agreement", "value_error"
+    measures = "latent_error", "similarity", "policy_agreement", "value_error", "action_worth"
     for name in (*measures, *(f"stale_{measure}" for measure in measures), "positions"):
         assert len(prediction[name]) == 3
         assert np.isfinite(prediction[name]).all()
