@@ -33,8 +33,8 @@ import numpy as np
 from delayzero.evaluation.episodes import Evaluator, summary
 from delayzero.evaluation.prediction import foresight
 from delayzero.learning import Learner, augment, loss
-from delayzero.model import WorldModel, parts
-from delayzero.model.layers import Conv, ConvNorm, Norm, ResidualBlock, mean_pool
+from delayzero.model import WorldModel
+from delayzero.model.layers import ConvNorm, ResidualBlock, mean_pool
 from delayzero.model.parts import Perceptron
 from delayzero.playing.actor import Actor
 from delayzero.playing.environments import Environments, make_env
@@ -52,7 +52,6 @@ STEPS = (1, 3, 5, 8, 10, 15, 20, 25)
 EPISODES, LONGEST = 32, 1500
 CURVES = ("policy_agreement", "action_worth", "value_error", "reward_recall", "similarity")
 PROJECTION = 128
-FLATTEN, POOLED, ONLY = parts.Flatten, "", False
 
 
 def settings(options):
@@ -164,27 +163,6 @@ class Local(WorldModel):
         return (places / length).astype(x.dtype).reshape(x.shape[0], -1)
 
 
-class Pooled(nn.Module):
-    """What the heads read of a latent, with the largest of each channel over all places."""
-
-    channels: int = 16
-    dtype: Any = jnp.float32
-
-    @nn.compact
-    def __call__(self, x, train):
-        if "drop" in POOLED:
-            flat = FLATTEN(self.channels, self.dtype)(x, train)
-            if not train:
-                return flat
-            seed = jax.lax.bitcast_convert_type(jnp.sum(flat.astype(jnp.float32)), jnp.int32)
-            kept = jax.random.bernoulli(jax.random.key(seed), 0.7, flat.shape)
-            return jnp.where(kept, flat / 0.7, 0).astype(flat.dtype)
-        flat = FLATTEN(self.channels, self.dtype)(x, train)
-        seen = nn.relu(Norm("batch", self.dtype)(Conv(x.shape[-1], 1, dtype=self.dtype)(x), train))
-        pooled = jnp.max(seen, axis=(1, 2)) if POOLED == "max" else jnp.mean(seen, axis=(1, 2))
-        return pooled if ONLY else jnp.concatenate([flat, pooled], axis=-1)
-
-
 class WideEncoder(nn.Module):
     """The encoder of the preset with latents of 128 channels."""
 
@@ -201,15 +179,20 @@ class WideEncoder(nn.Module):
         return ResidualBlock(128, dtype=self.dtype)(x, train)
 
 
+def value_of(text):
+    """Return a number, or what is no number as text."""
+    try:
+        return literal_eval(text)
+    except ValueError:
+        return text
+
+
 def variant_of(system, text):
     """Return the system of a variant."""
     chosen = dict(part.split("=") for part in text.split(",")) if text != "base" else {}
-    chosen = {name: literal_eval(value) for name, value in chosen.items()}
+    chosen = {name: value_of(value) for name, value in chosen.items()}
     if not chosen.pop("halved", 1):
         loss._half_gradient = lambda latent: latent
-    if pooled := chosen.pop("pooled", ""):
-        parts.Flatten = Pooled
-        globals()["POOLED"] = pooled
     blocks, local, wide = (chosen.pop(name, 0) for name in ("blocks", "local", "wide"))
     kind = Together if chosen.pop("together", 0) else Learner
     of_model = {name: chosen.pop(name) for name in [*chosen] if hasattr(system.config.model, name)}
