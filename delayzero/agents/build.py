@@ -15,6 +15,7 @@ from delayzero.agents.random import RandomAgent
 from delayzero.arguments import UsageError
 from delayzero.learning import AnyLearner, Learner, NoLearner, QLearner
 from delayzero.model import AtariQModel, QModel, build_model, image_q_model, vector_q_model
+from delayzero.model.build import kind_of
 from delayzero.planning import Planner
 from delayzero.settings import AgentName, DelayedQConfig, SearchingConfig, TrainConfig
 from delayzero.settings.model import LARGE
@@ -172,12 +173,12 @@ def _q_model(config: DelayedQConfig, spaces: Spaces) -> QModel | AtariQModel:
 
 
 def _decodes(config: SearchingConfig, spaces: Spaces) -> bool:
-    """Return whether the model predicts pictures."""
-    weight = config.learner.picture_weight
-    if weight and len(spaces.shape) != 3:
+    """Return whether the model decodes frames."""
+    weight = config.learner.reconstruction_weight
+    if weight and kind_of(config.model, spaces.shape) == "mlp":
         raise UsageError(
-            f"--learner.picture-weight {weight} is for images, not for observations of shape "
-            f"{spaces.shape}; leave it out"
+            f"--learner.reconstruction-weight {weight} is for networks of images, not for the mlp "
+            f"networks of observations of shape {list(spaces.shape)}; leave it out"
         )
     return weight > 0
 

@@ -68,9 +68,9 @@ class Batch(NamedTuple):
     """The stacks at the positions with a lead, for a model with a forecaster, ``[F, S, ...]``."""
     ended: Array | None = None
     """For a model that predicts ends: whether the return ended with each step, ``[B, K]``."""
-    picture: Array | None = None
-    """For a model that predicts pictures: the newest frames of the observation and of those that
-    follow, shifted alike, ``[B, 1 + C, ...]``."""
+    newest: Array | None = None
+    """For a model that decodes frames: the newest frames of the observation and of those that
+    follow, as they were seen, without augmentation, ``[B, 1 + C, ...]``."""
 
 
 def assert_batch(batch: Batch, actions: int) -> None:
@@ -95,9 +95,9 @@ def assert_batch(batch: Batch, actions: int) -> None:
         chex.assert_shape([batch.queue.action, batch.queue.mask], (size, states, None))
     if batch.ended is not None:
         chex.assert_shape(batch.ended, (size, unroll))
-    if batch.picture is not None:
+    if batch.newest is not None:
         count = 1 + batch.compared.shape[1]
-        chex.assert_shape(batch.picture, (size, count, *batch.observation.shape[2:]))
+        chex.assert_shape(batch.newest, (size, count, *batch.observation.shape[2:]))
     if batch.lead is not None:
         assert batch.lead.mask.shape[0] <= size, "more leads than positions"
 

@@ -1,6 +1,6 @@
 """EfficientZero's loss: value, value prefix, policy and consistency over an unrolled model.
 
-Models that predict ends or pictures have one more term each, which are not EfficientZero's.
+Models that predict ends or decode frames have further terms, which EfficientZero lacks.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from delayzero.learning.batch import Batch, assert_batch
 from delayzero.learning.in_training import InTraining, apart, merged
 from delayzero.learning.leads import rolled_latents
 from delayzero.learning.learner import Metrics
-from delayzero.learning.pictures import decoded, picture_losses
+from delayzero.learning.reconstruction import decoded, reconstruction_losses
 from delayzero.model import WorldModel
 from delayzero.settings import LearnerConfig
 
@@ -48,8 +48,8 @@ class Unrolled(NamedTuple):
     """The same of forecasts, at the positions with a lead, ``[F]``."""
     end_logits: Array | None = None
     """The logits of an end in each step, for a model that predicts ends, ``[K, B]``."""
-    pictures: Array | None = None
-    """Those of the positions and of the compared states, for a model that predicts pictures,
+    frames: Array | None = None
+    """Frames decoded from the positions and the compared states, for a model that decodes them,
     ``[1 + C, B, h, w, channels]``."""
 
 
@@ -97,7 +97,7 @@ def unroll_model(model: InTraining, batch: Batch, config: LearnerConfig) -> Unro
         similarity=cosine(imagined.astype(jnp.float32), real),
         forecast_similarity=_forecast_similarity(model, batch, latents[0]),
         end_logits=None if prediction.end_logits is None else prediction.end_logits[1:],
-        pictures=decoded(model, states[0], compared),
+        frames=decoded(model, states[0], compared),
     )
 
 
@@ -156,8 +156,10 @@ def efficientzero_loss(
 
     Per sample, L = w_pi sum_k CE(pi_k) + w_v sum_k CE(v_k) + w_p sum_k CE(prefix_k)
     - w_c sum_k cos_k, plus w_e sum_k BCE(end_k) for a model that predicts ends, plus
-    w_x sum_k E(picture_k) for one that predicts pictures. The loss is the mean of L weighted by
-    importance, divided by the number of unrolled steps. The terms of an unrolled state count if the
+    w_r sum_k E(frame_k) for one that decodes frames, where E is a squared error over the variance
+    (:mod:`~delayzero.learning.reconstruction`). Sums over the compared steps (cos and E) are scaled
+    up to all steps. The loss is the mean of L weighted by importance, divided by the number of
+    unrolled steps. The terms of an unrolled state count if the
     step to it was really taken; its policy counts only if the state is alive (see
     :class:`~delayzero.learning.batch.Batch`).
 
@@ -184,7 +186,7 @@ def efficientzero_loss(
         "prefix": config.prefix_weight,
         "consistency": config.consistency_weight,
         "ends": config.end_weight,
-        "pictures": config.picture_weight,
+        "reconstruction": config.reconstruction_weight,
     }
     per_sample = jnp.zeros_like(batch.weight)
     for name, term in losses.items():
@@ -238,9 +240,9 @@ def _losses(
     }
     if out.end_logits is not None:
         losses["ends"] = _end_losses(out.end_logits, batch, taken[1:])
-    if out.pictures is not None:
-        pictures = picture_losses(out.pictures, batch, compared)
-        losses["pictures"] = pictures.at[1:].multiply(steps / compared.shape[0])
+    if out.frames is not None:
+        errors = reconstruction_losses(out.frames, batch, compared)
+        losses["reconstruction"] = errors.at[1:].multiply(steps / compared.shape[0])
     return losses
 
 

@@ -29,8 +29,8 @@ from delayzero.learning.learner import (
 )
 from delayzero.learning.loss import LossOutput, efficientzero_loss, unroll_model
 from delayzero.learning.optimiser import learning_rate, make_optimiser
-from delayzero.learning.pictures import newest_frames
 from delayzero.learning.reanalysis import search_windows
+from delayzero.learning.reconstruction import newest_frames
 from delayzero.planning import Planner
 from delayzero.replay import Replay, Sample, with_priorities
 from delayzero.settings import LearnerConfig, ReanalysisConfig, ReplayConfig
@@ -190,26 +190,23 @@ class Learner:
     def augmented(self, batch: Batch, key: Array) -> Batch:
         """Augment the images of a batch: the first stack separately from the following ones.
 
-        Pictures to predict are added, and shifted like the first stack, from which they are
-        predicted.
+        Frames to reconstruct are added as they were seen: were they shifted, reconstructing the
+        background's shift would count for more than all objects.
         """
         if self.planner.model.decoder is not None:
-            batch = batch._replace(picture=newest_frames(batch))
+            batch = batch._replace(newest=newest_frames(batch))
         if not self.augment:
             return batch
         first_key, following_key = jax.random.split(key)
         dtype, shape = self.planner.model.dtype, batch.following.shape
         following = batch.following.reshape(shape[0], shape[1] * shape[2], *shape[3:])
-        reached, picture = batch.reached, batch.picture
+        reached = batch.reached
         if reached is not None:
             reached = augmented(jax.random.fold_in(following_key, 1), reached, dtype)
-        if picture is not None:
-            picture = augmented(first_key, picture, dtype)
         return batch._replace(
             observation=augmented(first_key, batch.observation, dtype),
             following=augmented(following_key, following, dtype).reshape(shape),
             reached=reached,
-            picture=picture,
         )
 
     def compared(self, key: Array) -> Array:

@@ -42,7 +42,7 @@ def build_model(
         actions: The action space.
         sees_queue: Whether latents include the pending actions.
         forecasts: Whether the model has a forecaster.
-        decodes: Whether the model predicts pictures; only for images.
+        decodes: Whether the model has a decoder; only for latent images.
 
     Raises:
         ValueError: The networks don't accept observations of this shape.

@@ -1,8 +1,8 @@
-"""The decoder: pictures from latents. It teaches latents what pictures show; acting never uses it.
+"""The decoder: frames from latents. It trains latents to keep what frames show; acting ignores it.
 
-Policies, values and rewards say little about most objects, and the consistency loss compares with
-latents of the same encoder: what that leaves out, nothing brings back. A predicted picture has to
-show every object at its place.
+Policies, values and rewards say little about most objects, and the consistency loss compares
+imagined latents with those of the same encoder, so it cannot restore what the encoder drops. A
+decoded frame has to show every object at its place.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ DETAIL = 8
 
 
 class Decoder(nn.Module):
-    """From latent images ``[B, h, w, F]`` to pictures ``[B, h * detail, w * detail, channels]``.
+    """From latent images ``[B, h, w, F]`` to frames ``[B, h * detail, w * detail, channels]``.
 
     Attributes:
-        channels: The number of channels of a picture.
+        channels: The number of channels of a frame.
         detail: Pixels along each side of a place of the latent image.
         width: The number of hidden channels.
     """
@@ -43,7 +43,7 @@ class Decoder(nn.Module):
         x = Conv(size * size * self.channels, size=1, dtype=self.dtype)(x).astype(jnp.float32)
         x = x.reshape(count, height, width, size, size, self.channels).swapaxes(2, 3)
         x = x.reshape(count, height * size, width * size, self.channels)
-        # What is the same in all pictures need not be in the latents.
+        # What is the same in all frames need not be in the latents.
         return x + self.param("background", nn.initializers.zeros, x.shape[1:])
 
 
@@ -53,7 +53,7 @@ def detail_of(image: int, latent: int) -> int:
 
 
 def resized(frames: Array, shape: tuple[int, ...]) -> Array:
-    """Resize frames ``[..., H, W, C]`` to pictures ``[..., *shape]`` in float32, by averaging.
+    """Resize frames ``[..., H, W, C]`` to ``[..., *shape]``: linear, antialiased, in float32.
 
     Frames of uint8 are pixels and are divided by 255.
     """

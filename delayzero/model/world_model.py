@@ -41,7 +41,7 @@ class WorldModel(nn.Module):
             of the environment alone.
         forecaster: From latents and actions ``[B, W]`` to the latents after all of them; None for
             models that are rolled instead.
-        decoder: From latents to pictures; None for models that predict none.
+        decoder: From latents to frames; None for models that decode none.
         actions: The action space.
         support: The support of the value and of the value prefix.
         memory_size: The size H of the memory.
@@ -179,11 +179,14 @@ class WorldModel(nn.Module):
         return prediction
 
     def decode(self, latent: Array) -> Array:
-        """Predict the newest frames of latents ``[B, ...]``, in less detail, ``[B, h, w, C]``."""
+        """Decode latents ``[B, ...]`` to the newest frames that they stand for, ``[B, h, w, C]``.
+
+        The frames have the decoder's resolution, not that of observations.
+        """
         _assert_latents(latent)
-        assert self.decoder is not None, "this model predicts no pictures"
-        pictures: Array = self.decoder(latent)
-        return pictures
+        assert self.decoder is not None, "this model decodes no frames: build it with decodes=True"
+        frames: Array = self.decoder(latent)
+        return frames
 
     def initial_memory(self, batch_size: int) -> Memory:
         """Return the memory at the start of a prefix: zeros, each ``[batch_size, H]``."""

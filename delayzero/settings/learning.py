@@ -46,9 +46,10 @@ class LearnerConfig:
     """Weight of the consistency loss."""
     end_weight: float = 1.0
     """Weight of the loss of predicted ends, see --model.ends."""
-    picture_weight: float = 0.0
-    """Weight of the loss of predicted pictures; 0: none are predicted. A decoder predicts the
-    newest frame of each position, and of the states at which imagined latents are compared."""
+    reconstruction_weight: float = 0.0
+    """Weight of the reconstruction loss, for images; 0: no decoder. A decoder predicts the newest
+    frame from the latents of positions without a lead, and from imagined latents where they are
+    compared."""
     consistency_steps: int | None = None
     """Number of unrolled steps at which imagined latents are compared with real ones.
     They are drawn for each position of a batch; the loss is scaled up to all steps.
@@ -104,7 +105,7 @@ class LearnerConfig:
                 NOT_NEGATIVE: (
                     *("policy_weight", "value_weight", "prefix_weight", "consistency_weight"),
                     *("weight_decay", "mixed_value_after", "mixed_value_age", "settle"),
-                    *("end_weight", "picture_weight"),
+                    *("end_weight", "reconstruction_weight"),
                 ),
                 SHARE: ("drop_at",),
                 Bounds(0, MOST_LEADS): ("lead_share",),

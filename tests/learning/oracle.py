@@ -322,7 +322,7 @@ def small_learner(
     settings = dict(batch_size=6, unroll=2, td_steps=2, warmup=2, learning_rate=0.05)
     config = LearnerConfig(**{**settings, **changes})
     search = SearchConfig(method=method, simulations=4, dirichlet_fraction=0.0)
-    model = small_model(kind, ends=ends, decodes=config.picture_weight > 0)
+    model = small_model(kind, ends=ends, decodes=config.reconstruction_weight > 0)
     planner = Planner(model, search.resolved(ACTIONS), 0.9, config.prefix_horizon)
     return Learner(
         planner=planner,

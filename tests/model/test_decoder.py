@@ -1,4 +1,4 @@
-"""The decoder: which part of a picture depends on which part of a latent."""
+"""The decoder: which part of a frame depends on which part of a latent."""
 
 import jax
 import jax.numpy as jnp
@@ -13,28 +13,26 @@ from delayzero.settings import ModelConfig
 KEY = jax.random.key(0)
 
 
-@pytest.mark.parametrize(
-    ("shape", "picture"), [((10, 10, 4), (10, 10, 4)), ((7, 9, 2), (8, 10, 2))]
-)
-def test_pictures_cover_the_observation(shape, picture):
+@pytest.mark.parametrize(("shape", "size"), [((10, 10, 4), (10, 10, 4)), ((7, 9, 2), (8, 10, 2))])
+def test_frames_cover_the_observation(shape, size):
     model = build_model(ModelConfig(channels=8), shape, ActionSpec(3), decodes=True)
     inputs = jnp.zeros((2, 1, *shape)), jnp.zeros(2, jnp.int32)
     variables = model.init(KEY, *inputs, method="everything")
     bound = model.bind(variables)
     decoded = bound.decode(bound.represent(inputs[0]))
-    assert decoded.shape == (2, *picture)
+    assert decoded.shape == (2, *size)
     assert decoded.dtype == jnp.float32
     assert "decoder" in variables["params"]
 
 
-def test_models_predict_no_pictures_unless_asked_to():
+def test_models_decode_nothing_unless_asked_to():
     model = build_model(ModelConfig(channels=8), (10, 10, 4), ActionSpec(3))
     assert model.decoder is None
     inputs = jnp.zeros((2, 1, 10, 10, 4)), jnp.zeros(2, jnp.int32)
     variables = model.init(KEY, *inputs, method="everything")
     assert "decoder" not in variables["params"]
     bound = model.bind(variables)
-    with pytest.raises(AssertionError, match="predicts no pictures"):
+    with pytest.raises(AssertionError, match="decodes no frames"):
         bound.decode(bound.represent(inputs[0]))
 
 
@@ -65,13 +63,13 @@ def test_the_background_needs_no_latent():
     assert np.allclose(after - before, background)
 
 
-def test_pixels_are_averaged_and_scaled():
+def test_frames_are_resized_smoothly_and_scaled():
     frames = jnp.zeros((2, 3, 4, 4, 1), jnp.uint8).at[:, :, :, 2:].set(255)
     small = resized(frames, (2, 2, 1))
     assert small.shape == (2, 3, 2, 2, 1)
-    left, right = small[..., 0, 0], small[..., 1, 0]
-    assert np.allclose(left + right, 1, atol=1e-6)
-    assert (right > 0.7).all()
+    # A triangle over four pixels of weights 1, 3, 3, 1; at the edge its outer pixel is missing.
+    assert np.allclose(small[..., 0, 0], 1 / 7, atol=1e-6)
+    assert np.allclose(small[..., 1, 0], 6 / 7, atol=1e-6)
     numbers = jnp.full((1, 4, 4, 1), 3.0)
     assert np.allclose(resized(numbers, (4, 4, 1)), 3.0)
     with pytest.raises(AssertionError):
