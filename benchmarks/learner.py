@@ -58,14 +58,29 @@ def whole_updates(systems: list[System], replay: Replay, count: int) -> list[flo
 def with_settings(system: System, text: str) -> System:
     """Return the system with other settings of the learner, ``name=value`` joined by commas."""
     pairs = (part.split("=") for part in text.split(","))
-    chosen = {name: literal_eval(value) for name, value in pairs}
+    chosen = {name: _value(value) for name, value in pairs}
     return build_system(changed(system.config, learner=chosen), system.spaces)
+
+
+def _value(text: str) -> Any:
+    """Return a number, or True or False; anything else as text."""
+    try:
+        return literal_eval(text)
+    except ValueError:
+        return text
 
 
 def update_times(
     system: System, replay: Replay, count: int, others: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Return the milliseconds of an update, with and without leads where there are some."""
+    """Return the milliseconds of an update, with and without leads where there are some.
+
+    Args:
+        system: The system to measure.
+        replay: A filled replay.
+        count: Updates in one call.
+        others: Settings of the learner to measure beside it, see :func:`with_settings`.
+    """
     learner = system.learner
     assert isinstance(learner, Learner)
     systems = [system, *(with_settings(system, text) for text in others)]
@@ -132,7 +147,7 @@ def main() -> None:
         nargs="+",
         default=[],
         metavar="NAME=VALUE,...",
-        help="updates with other settings of the learner to measure beside",
+        help="also measure updates with these settings of the learner",
     )
     options = parser.parse_args()
     system = system_of(options.preset, delay=options.delay)

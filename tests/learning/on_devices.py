@@ -83,7 +83,8 @@ def learner_of(name):
         learner = oracle.small_learner(replay=PRIORITIES, **changes)
         return replace(learner, leads=3, longest_lead=3)
     if name == "conv":
-        return oracle.small_learner("conv", augment=True, replay=PRIORITIES, **changes)
+        changes |= {"augment": True, "reconstruction_weight": 1.0}
+        return oracle.small_learner("conv", replay=PRIORITIES, **changes)
     if name == "by-step":
         changes |= {"normalise": "by_step", "consistency_steps": 1}
         return oracle.small_learner("conv", replay=PRIORITIES, **changes)
