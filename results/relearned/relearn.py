@@ -1,13 +1,13 @@
 """Learn the replay of one run again, from nothing, with other settings. See docs/lab.
 
-    python results/relearned/relearn.py play DATA --env atari:Asterix --interactions 36000
-    python results/relearned/relearn.py learn DATA --variant lead_gradient=1 --updates 12000
+    python results/relearned/relearn.py play DATA --env atari:Asterix --interactions 24000
+    python results/relearned/relearn.py learn DATA --variant lead_gradient=True --out OUT
 
 ``play`` trains a run with the preset ``atari`` under a delay, and stores its replay, and new
-episodes that its weights play. ``learn`` trains a model from that replay alone: the same positions
-and the same targets for every variant, so that nothing differs but the model. It prints a line of
-JSON: how well the model foresees in stored rows and in the new episodes, and what it scores under
-the delay and without.
+episodes that its weights play. ``learn`` trains a model from that replay alone: the same rows
+and stored targets for every variant, so that nothing but the model differs. It adds a line of
+JSON to OUT: how well the model foresees in stored rows and in the new episodes, and its scores
+under the delay and without.
 
 A variant is ``base``, or joins ``name=value`` by commas: settings of the learner or the model,
 ``halved=0`` (gradients are not halved from step to step), ``blocks=2`` (residual blocks of the
@@ -275,11 +275,11 @@ def main():
     player.add_argument("--presets", nargs="+", default=["atari"])
     player.add_argument("--env", default="atari:Asterix")
     player.add_argument("--delay", default="walk:15")
-    player.add_argument("--interactions", type=int, default=36_000)
+    player.add_argument("--interactions", type=int, default=24_000)
     player.set_defaults(verb=play)
     learning = verbs.add_parser("learn")
     learning.add_argument("--variant", default="base")
-    learning.add_argument("--updates", type=int, default=12_000)
+    learning.add_argument("--updates", type=int, default=9_000)
     learning.add_argument("--parts", type=int, default=3)
     learning.add_argument("--evaluate", type=int, default=1)
     learning.add_argument("--out", type=Path, required=True)
