@@ -159,9 +159,8 @@ def efficientzero_loss(
     w_r sum_k E(frame_k) for one that decodes frames, where E is a squared error over the variance
     (:mod:`~delayzero.learning.reconstruction`). Sums over the compared steps (cos and E) are scaled
     up to all steps. The loss is the mean of L weighted by importance, divided by the number of
-    unrolled steps. The terms of an unrolled state count if the
-    step to it was really taken; its policy counts only if the state is alive (see
-    :class:`~delayzero.learning.batch.Batch`).
+    unrolled steps. The terms of an unrolled state count if the step to it was really taken; its
+    policy counts only if the state is alive (see :class:`~delayzero.learning.batch.Batch`).
 
     Args:
         model: The world model.
