@@ -138,6 +138,7 @@ def test_the_part_in_the_whole_loss(sampled, begin):
     assert np.isclose(metrics["loss"], sum(parts) / config.unroll, rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_what_learns_from_frames(sampled, begin):
     """Encoder, dynamics and decoder; positions with a lead teach the dynamics too."""
     learner = replace(LEARNER, config=ALONE)
