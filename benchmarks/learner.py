@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import time
-from ast import literal_eval
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -25,14 +24,21 @@ import jax
 import jax.numpy as jnp
 import optax
 from jax import Array
-from parts import compiled_update, filled_replay, jittered, milliseconds, report, system_of
+from parts import (
+    compiled_update,
+    filled_replay,
+    jittered,
+    milliseconds,
+    report,
+    system_of,
+    with_settings,
+)
 
 from delayzero.learning import Learner, LearnerState
 from delayzero.learning.loss import efficientzero_loss
 from delayzero.learning.optimiser import make_optimiser
-from delayzero.playing.system import System, build_system
+from delayzero.playing.system import System
 from delayzero.replay import Replay
-from delayzero.settings.presets import changed
 
 REPEATS = 3
 
@@ -55,21 +61,6 @@ def whole_updates(systems: list[System], replay: Replay, count: int) -> list[flo
     return [round(min(times), 3) for times in zip(*rounds, strict=True)]
 
 
-def with_settings(system: System, text: str) -> System:
-    """Return the system with other settings of the learner, ``name=value`` joined by commas."""
-    pairs = (part.split("=") for part in text.split(","))
-    chosen = {name: _value(value) for name, value in pairs}
-    return build_system(changed(system.config, learner=chosen), system.spaces)
-
-
-def _value(text: str) -> Any:
-    """Return a number, or True or False; anything else as text."""
-    try:
-        return literal_eval(text)
-    except ValueError:
-        return text
-
-
 def update_times(
     system: System, replay: Replay, count: int, others: Sequence[str] = ()
 ) -> dict[str, Any]:
@@ -79,7 +70,7 @@ def update_times(
         system: The system to measure.
         replay: A filled replay.
         count: Updates in one call.
-        others: Settings of the learner to measure beside it, see :func:`with_settings`.
+        others: Settings of the learner to measure beside it, see :func:`~parts.with_settings`.
     """
     learner = system.learner
     assert isinstance(learner, Learner)

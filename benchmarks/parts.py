@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import statistics
 import time
+from ast import literal_eval
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -19,7 +20,7 @@ from delayzero.playing.environments import make_training_env
 from delayzero.playing.system import System, build_system
 from delayzero.replay import Replay, Targets, Transitions, append, create
 from delayzero.runs.machine import versions
-from delayzero.settings import compose
+from delayzero.settings import changed, compose
 from delayzero.spaces import Spaces
 from delayzero.training.programs import compiler_options
 
@@ -31,6 +32,23 @@ def system_of(*presets: str, **changes: Any) -> System:
     spaces = Spaces.of(env)
     env.close()
     return build_system(config, spaces)
+
+
+def with_settings(system: System, text: str) -> System:
+    """Return the system with other settings of the learner, ``name=value`` joined by commas."""
+    return build_system(changed(system.config, learner=settings_in(text)), system.spaces)
+
+
+def settings_in(text: str) -> dict[str, Any]:
+    """Read ``name=value`` joined by commas; a value that is no Python literal is text."""
+    return {name: _value(value) for name, value in (part.split("=") for part in text.split(","))}
+
+
+def _value(text: str) -> Any:
+    try:
+        return literal_eval(text)
+    except ValueError:
+        return text
 
 
 def filled_replay(system: System, rows: int) -> Replay:

@@ -25,6 +25,7 @@ from delayzero.learning.loss import cosine
 from delayzero.model import WorldModel, flat_latents
 from delayzero.model.parts import Prediction
 from delayzero.playing.environments import delayed, make_env
+from delayzero.playing.player import Player
 from delayzero.playing.streams import STREAM_EVALUATION, STREAM_PREDICTION_ENVS, run_key, run_seed
 from delayzero.playing.system import System
 from delayzero.replay import Replay, append
@@ -180,19 +181,23 @@ def measure_foresight(system: System, variables: Any, seed: int) -> Curves:
     """
     config = system.searching
     horizon = horizon_of(system)
-    rows = config.prediction_rows + horizon
     world = delayed(make_env(config, ENVS, training=False, max_steps=None), config.delays)
     player = system.player(world, run_key(seed, STREAM_EVALUATION), explore=False)
     player.begin(run_seed(seed, STREAM_PREDICTION_ENVS))
-    replay = system.empty_replay(rows=rows, num_envs=ENVS)
-    played = [player.step(variables)[0] for _ in range(rows)]
+    replay = played_rows(system, player, variables, config.prediction_rows + horizon)
     world.env.close()
-    transitions, decisions = system.rows_of(played)
-    unused = jax.tree.map(lambda field: field[:rows], replay.targets)
-    frames = np.stack([step.observation for step in played])
-    replay = append(replay, jnp.asarray(frames), transitions, unused, decisions)
     quality = foresight_program(system)(variables, replay, run_key(seed, STREAM_EVALUATION))
     return {"horizon": [float(k) for k in range(1, horizon + 1)], **quality.lists()}
+
+
+def played_rows(system: System, player: Player, variables: Any, rows: int) -> Replay:
+    """Play on for some steps; return them as the rows of a replay, without targets."""
+    played = [player.step(variables)[0] for _ in range(rows)]
+    frames = np.stack([step.observation for step in played])
+    replay = system.empty_replay(rows=rows, num_envs=frames.shape[1])
+    transitions, decisions = system.rows_of(played)
+    unused = jax.tree.map(lambda field: field[:rows], replay.targets)
+    return append(replay, jnp.asarray(frames), transitions, unused, decisions)
 
 
 def _nearness(model: WorldModel, latent: Array, real: Array) -> Nearness:

@@ -36,12 +36,17 @@ EVALUATIONS, SELF_PLAY = "evaluations", "self-play"
 """What learning curves can show."""
 MEASURES = {
     "policy_agreement": "same action",
+    "action_worth": "worth of action",
     "value_error": "value error",
     "similarity": "similarity",
     "reward_recall": "reward recall",
 }
 """Measures of prediction quality, and what their buttons say."""
-Y_LABELS = {"policy_agreement": "share, same action", "reward_recall": "share of rewards"}
+Y_LABELS = {
+    "policy_agreement": "share, same action",
+    "action_worth": "probability relative to the best",
+    "reward_recall": "share of rewards",
+}
 """What the axes of some say."""
 
 

@@ -18,8 +18,8 @@ not 64).
 
 import argparse
 import json
+import sys
 import time
-from ast import literal_eval
 from dataclasses import asdict, fields, replace
 from functools import partial
 from pathlib import Path
@@ -31,7 +31,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from delayzero.evaluation.episodes import Evaluator, summary
-from delayzero.evaluation.prediction import foresight
+from delayzero.evaluation.prediction import foresight, played_rows
 from delayzero.learning import Learner, augment, loss
 from delayzero.model import WorldModel
 from delayzero.model.layers import ConvNorm, ResidualBlock, mean_pool
@@ -40,12 +40,15 @@ from delayzero.playing.actor import Actor
 from delayzero.playing.environments import Environments, make_env
 from delayzero.playing.streams import STREAM_EVALUATION, run_key
 from delayzero.playing.system import build_system
-from delayzero.replay import append
+from delayzero.replay.frames import FrameWriter, empty_frames
 from delayzero.runs.run_folder import RunFolder
-from delayzero.settings.presets import changed, compose
+from delayzero.settings import changed, compose
 from delayzero.spaces import Spaces
 from delayzero.training.loop import Trainer
 from delayzero.training.programs import compiler_options
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / "benchmarks"))
+from parts import settings_in
 
 ROWS, GAMES, HORIZON, POSITIONS = 320, 32, 25, 1024
 STEPS = (1, 3, 5, 8, 10, 15, 20, 25)
@@ -99,12 +102,7 @@ def new_rows(system, variables, env):
     """Play without exploration; return the steps as a replay."""
     player = system.player(env.delayed, run_key(1234, STREAM_EVALUATION), explore=False)
     player.begin(1234)
-    played = [player.step(variables)[0] for _ in range(ROWS)]
-    replay = system.empty_replay(rows=ROWS, num_envs=GAMES)
-    transitions, decisions = system.rows_of(played)
-    unused = jax.tree.map(lambda field: field[:ROWS], replay.targets)
-    frames = np.stack([step.observation for step in played])
-    return append(replay, jnp.asarray(frames), transitions, unused, decisions)
+    return played_rows(system, player, variables, ROWS)
 
 
 def store(path, replay, env):
@@ -121,17 +119,14 @@ def stored(path, like, env):
     structure = jax.tree.structure(like._replace(frames=np.zeros(0)))
     leaves = [jnp.asarray(kept[f"array{n}"]) for n in range(structure.num_leaves)]
     replay = jax.tree.unflatten(structure, leaves)
-    frames = np.zeros((*replay.priority.shape, *like.frames.shape[2:]), like.frames.dtype)
-    seen = iter(frames)
-
-    def see(observations):
-        next(seen)[:] = observations
-
+    frames = empty_frames(*replay.priority.shape, like.frames.shape[2:], like.frames.dtype, False)
+    writer = FrameWriter(frames)
     numbers = json.loads(str(kept["numbers"]))
-    if env.restore(kept["actions"], numbers, lambda _: None, see) is None:
+    if env.restore(kept["actions"], numbers, lambda _: None, writer.write) is None:
         raise SystemExit(f"{path}: the environments showed something else than before")
     env.close()
-    return replay._replace(frames=jnp.asarray(frames))
+    writer.finish()
+    return replay._replace(frames=writer.frames)
 
 
 class Together(Learner):
@@ -179,18 +174,9 @@ class WideEncoder(nn.Module):
         return ResidualBlock(128, dtype=self.dtype)(x, train)
 
 
-def value_of(text):
-    """Return a number, or what is no number as text."""
-    try:
-        return literal_eval(text)
-    except ValueError:
-        return text
-
-
 def variant_of(system, text):
     """Return the system of a variant."""
-    chosen = dict(part.split("=") for part in text.split(",")) if text != "base" else {}
-    chosen = {name: value_of(value) for name, value in chosen.items()}
+    chosen = {} if text == "base" else settings_in(text)
     if not chosen.pop("halved", 1):
         loss._half_gradient = lambda latent: latent
     blocks, local, wide = (chosen.pop(name, 0) for name in ("blocks", "local", "wide"))

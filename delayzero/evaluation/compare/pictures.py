@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 PREDICTION_PANELS = {
     "similarity": "cosine of projections",
     "policy_agreement": "share of policies that agree",
+    "action_worth": "worth of the action",
     "value_error": "value error",
 }
 """The title of each panel, by the name of its measure."""
@@ -86,7 +87,7 @@ def prediction_picture(results: Sequence[AgentResult]) -> Figure:
     apart = [result for result in measured if has_events(result.prediction)]
     columns = len(PREDICTION_PANELS)
     rows = 1 + -(-len(apart) // columns)
-    figure = new_figure(12, 3.4 * rows)
+    figure = new_figure(4 * columns, 3.4 * rows)
     panels = figure.subplots(rows, columns, squeeze=False)
     for axes, (name, title) in zip(panels[0], PREDICTION_PANELS.items(), strict=True):
         for result in measured:
