@@ -217,10 +217,11 @@ def foresight(groups: Sequence[Group], canvas: Canvas) -> Section | None:
         "until then. Solid: the state that it predicts by rolling the current one through the "
         "pending actions, compared with the one that really came; bands: 95 % intervals over "
         "seeds. Dashed: the current state instead, not rolled. Same action: the share of states "
-        "at which the policy's likeliest action is the same (1 is perfect). Value error: mean "
-        "absolute difference of values (0 is perfect). Similarity: cosine of the projected states "
-        "(1 is perfect). Reward recall: the share of rewards of which the model predicts at least "
-        "half."
+        "at which the policy's likeliest action is the same (1 is perfect). Worth of action: the "
+        "probability, at the state that came, of the likeliest action at the predicted one, "
+        "relative to the best action's (1 is perfect). Value error: mean absolute difference of "
+        "values (0 is perfect). Similarity: cosine of the projected states (1 is perfect). Reward "
+        "recall: the share of rewards of which the model predicts at least half."
     )
     views = [button for button in MEASURES.values() if any(_has(c, button) for c in drawn)]
     return section(
