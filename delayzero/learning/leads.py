@@ -21,6 +21,7 @@ from jax import Array
 from delayzero.actions import Queue
 from delayzero.learning.targets import cuts
 from delayzero.model import WorldModel
+from delayzero.model.image_rolls import can_chain, roll_images
 from delayzero.replay import Replay, Sample, episode_starts, oldest_time, rows_at
 
 BY_DELAY = 0.5
@@ -88,12 +89,14 @@ def rolled_latents(model: WorldModel, variables: Any, latent: Array, queue: Queu
     All queues take the same number of steps, known when the program is compiled: a GPU then makes
     them without asking the host whether to continue.
     """
+    actions, moves = queue.action.T, queue.mask.T
+    if can_chain(model):
+        return roll_images(model, variables, latent, actions, moves)
 
     def move(latent: Array, step: tuple[Array, Array]) -> tuple[Array, None]:
         action, moves = step
         moved = model.bind(variables).step(latent, action)
         return jnp.where(moves.reshape(-1, *(1 for _ in latent.shape[1:])), moved, latent), None
 
-    steps = (queue.action.T, queue.mask.T)
-    rolled: Array = jax.lax.scan(move, latent, steps)[0]
+    rolled: Array = jax.lax.scan(move, latent, (actions, moves))[0]
     return rolled

@@ -161,18 +161,20 @@ class BatchNorm(nn.Module):
             var = jnp.maximum(jnp.mean(jnp.square(wide), axes) - jnp.square(mean), 0)
             for running, new in ((self.mean, mean), (self.var, var)):
                 running.value = MOMENTUM * running.value + (1 - MOMENTUM) * new
-            factor, offset = self._factors(mean, var)
+            factor, offset = norm_factors(self.scale, self.bias, mean, var)
         else:
             factor, offset = self.factors()
         return (wide * factor + offset).astype(self.dtype)
 
     def factors(self) -> tuple[Array, Array]:
         """Return the factor and the offset per channel outside training, both ``[C]``."""
-        return self._factors(self.mean.value, self.var.value)
+        return norm_factors(self.scale, self.bias, self.mean.value, self.var.value)
 
-    def _factors(self, mean: Array, var: Array) -> tuple[Array, Array]:
-        factor = self.scale * jax.lax.rsqrt(var + 1e-5)
-        return factor, self.bias - mean * factor
+
+def norm_factors(scale: Array, bias: Array, mean: Array, var: Array) -> tuple[Array, Array]:
+    """Return the factor and the offset of batch normalisation, all ``[C]``."""
+    factor = scale * jax.lax.rsqrt(var + 1e-5)
+    return factor, bias - mean * factor
 
 
 class ConvNorm(nn.Module):
