@@ -47,7 +47,7 @@ def settings_in(text: str) -> dict[str, Any]:
 def _value(text: str) -> Any:
     try:
         return literal_eval(text)
-    except ValueError:
+    except (SyntaxError, ValueError):
         return text
 
 

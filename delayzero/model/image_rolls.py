@@ -12,6 +12,7 @@ import functools
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+import chex
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -31,16 +32,14 @@ class Chain(NamedTuple):
     kernels: tuple[Array, ...]
     """The folded kernels, ``[3, 3, C, C]`` each."""
     offsets: tuple[Array, ...]
-    """What is added after all convolutions but the first, ``[C]`` each."""
+    """What is added after each convolution, ``[C]`` each."""
     actions: Array
-    """What the actions add after the first one, with its offset, ``[T, B, H, W, C]``."""
-    moves: Array
-    """Which latents take which step, ``[T, B, 1, 1, 1]``."""
+    """What the actions add after the first one, ``[T, B, H, W, C]``."""
 
 
 def can_chain(model: WorldModel) -> bool:
     """Return whether a model's rolls can be made by :func:`roll_images`."""
-    return isinstance(model.dynamics, ImageDynamics)
+    return type(model.dynamics) is ImageDynamics
 
 
 def roll_images(
@@ -55,12 +54,15 @@ def roll_images(
         actions: ``[T, B]``.
         moves: Which latents take which step, ``[T, B]``; the others stay as they are.
     """
-    chain = _chain(model, variables, latent, actions, moves)
-    rolled: Array = _rolled(latent, chain, model.scales)
+    chex.assert_rank(latent, 4)
+    chex.assert_shape([actions, moves], (None, latent.shape[0]))
+    chex.assert_type(actions, int)
+    chain = _chain(model, variables, latent, actions)
+    rolled: Array = _rolled(latent, chain, moves[:, :, None, None, None], model.scales)
     return rolled
 
 
-def _chain(model: WorldModel, variables: Any, latent: Array, actions: Array, moves: Array) -> Chain:
+def _chain(model: WorldModel, variables: Any, latent: Array, actions: Array) -> Chain:
     dynamics, dtype = model.dynamics, model.dtype
     assert isinstance(dynamics, ImageDynamics)
     steps, batch = actions.shape
@@ -72,14 +74,13 @@ def _chain(model: WorldModel, variables: Any, latent: Array, actions: Array, mov
     kernels = [kernel.astype(dtype) for kernel, _ in folded]
     offsets = [offset.astype(dtype) for _, offset in folded]
     channels = latent.shape[-1]
-    code = encode_actions(actions.reshape(-1), dynamics.actions, dynamics.action_code)
-    like = jnp.zeros((steps * batch, *latent.shape[1:]), dtype)
-    added = convolve_constants(code.astype(dtype), kernels[0][:, :, channels:], like) + offsets[0]
+    # Position by position, here and in _by_kernel: devices that share the batch keep their rows.
+    code = encode_actions(actions.T.reshape(-1), dynamics.actions, dynamics.action_code)
+    added = convolve_constants(code.astype(dtype), kernels[0][:, :, channels:], latent)
     return Chain(
         kernels=(kernels[0][:, :, :channels], *kernels[1:]),
-        offsets=tuple(offsets[1:]),
-        actions=added.reshape(steps, *latent.shape),
-        moves=moves[:, :, None, None, None],
+        offsets=tuple(offsets),
+        actions=added.reshape(batch, steps, *latent.shape[1:]).swapaxes(0, 1),
     )
 
 
@@ -96,7 +97,9 @@ def _folded(params: Mapping[str, Any], statistics: Mapping[str, Any]) -> tuple[A
     return params["kernel"] * factor, offset
 
 
-def _forward(latent: Array, chain: Chain, scales: bool) -> tuple[Array, tuple[Array, ...]]:
+def _forward(
+    latent: Array, chain: Chain, moves: Array, scales: bool
+) -> tuple[Array, tuple[Array, ...]]:
     """Return the rolled latents, and the states of all steps, ``[T, B, H, W, C]`` each.
 
     These are the inputs of the convolutions in their order, and last the state before scaling.
@@ -105,23 +108,33 @@ def _forward(latent: Array, chain: Chain, scales: bool) -> tuple[Array, tuple[Ar
 
     def move(latent: Array, step: tuple[Array, Array]) -> tuple[Array, tuple[Array, ...]]:
         added, moves = step
-        x = nn.relu(convolve(latent, kernels[0]) + added + latent)
+        x = nn.relu(convolve(latent, kernels[0]) + added + offsets[0] + latent)
         states = [latent, x]
         for n in range(1, len(kernels), 2):
-            y = nn.relu(convolve(x, kernels[n]) + offsets[n - 1])
-            x = nn.relu(x + (convolve(y, kernels[n + 1]) + offsets[n]))
+            y = nn.relu(convolve(x, kernels[n]) + offsets[n])
+            x = nn.relu(x + (convolve(y, kernels[n + 1]) + offsets[n + 1]))
             states += [y, x]
         after = scale_to_unit(x) if scales else x
         return jnp.where(moves, after, latent), tuple(states)
 
-    return jax.lax.scan(move, latent, (chain.actions, chain.moves))
+    return jax.lax.scan(move, latent, (chain.actions, moves))
 
 
-def _backward(
-    chain: Chain, states: tuple[Array, ...], gradient: Array, scales: bool
-) -> tuple[Array, Chain]:
+@functools.partial(jax.custom_vjp, nondiff_argnums=(3,))
+def _rolled(latent: Array, chain: Chain, moves: Array, scales: bool) -> Array:
+    return _forward(latent, chain, moves, scales)[0]
+
+
+def _rolled_forward(
+    latent: Array, chain: Chain, moves: Array, scales: bool
+) -> tuple[Array, tuple[tuple[Array, ...], Array, tuple[Array, ...]]]:
+    after, states = _forward(latent, chain, moves, scales)
+    return after, (chain.kernels, moves, states)
+
+
+def _rolled_backward(scales: bool, kept: Any, gradient: Array) -> tuple[Array, Chain, None]:
     """Return the gradients of the first latents and of the chain."""
-    kernels = chain.kernels
+    kernels, moves, states = kept
 
     def back(gradient: Array, step: tuple[Array, ...]) -> tuple[Array, tuple[Array, ...]]:
         """Go back by one step; also return the gradient of each convolution's result."""
@@ -139,13 +152,16 @@ def _backward(
         before = first + _by_input(first, kernels[0]) + jnp.where(moves, 0, gradient)
         return before, (first, *results)
 
-    before, results = jax.lax.scan(back, gradient, (chain.moves, *states), reverse=True)
-    return before, Chain(
+    before, results = jax.lax.scan(back, gradient, (moves, *states), reverse=True)
+    chain = Chain(
         kernels=tuple(map(_by_kernel, states, results, kernels)),
-        offsets=tuple(_sum_by_channel(g) for g in results[1:]),
+        offsets=tuple(map(_sum_by_channel, results)),
         actions=results[0],
-        moves=jnp.zeros(chain.moves.shape, jax.dtypes.float0),
     )
+    return before, chain, None
+
+
+_rolled.defvjp(_rolled_forward, _rolled_backward)
 
 
 def _by_input(gradient: Array, kernel: Array) -> Array:
@@ -157,28 +173,10 @@ def _by_input(gradient: Array, kernel: Array) -> Array:
 
 def _by_kernel(inputs: Array, gradients: Array, kernel: Array) -> Array:
     """Return the gradient of a kernel, from its inputs and results ``[T, B, H, W, C]``."""
-    rows, g = (x.reshape(-1, *x.shape[2:]) for x in (inputs, gradients))
+    rows, g = (x.swapaxes(0, 1).reshape(-1, *x.shape[2:]) for x in (inputs, gradients))
     result: Array = jax.linear_transpose(lambda k: convolve(rows, k), kernel)(g)[0]
     return result
 
 
 def _sum_by_channel(x: Array) -> Array:
     return jnp.sum(x, axis=tuple(range(x.ndim - 1)), dtype=jnp.float32).astype(x.dtype)
-
-
-@functools.partial(jax.custom_vjp, nondiff_argnums=(2,))
-def _rolled(latent: Array, chain: Chain, scales: bool) -> Array:
-    return _forward(latent, chain, scales)[0]
-
-
-def _rolled_forward(latent: Array, chain: Chain, scales: bool) -> tuple[Array, Any]:
-    after, states = _forward(latent, chain, scales)
-    return after, (chain, states)
-
-
-def _rolled_backward(scales: bool, kept: Any, gradient: Array) -> tuple[Array, Chain]:
-    chain, states = kept
-    return _backward(chain, states, gradient, scales)
-
-
-_rolled.defvjp(_rolled_forward, _rolled_backward)

@@ -22,6 +22,7 @@ from delayzero.settings import QConfig, ReplayConfig
 from . import oracle
 
 ROWS, ENVS, STACK, BATCH = 53, 4, 2, 8  # of these sizes, 53 is that of the replay alone
+LONGEST = 7  # and this that of leads
 SETTINGS = dict(batch_size=BATCH, target_period=3)
 PRIORITIES = ReplayConfig(priority_exponent=0.9, final_correction=1.0)
 KEY = jax.random.key(11)
@@ -82,6 +83,9 @@ def learner_of(name):
     if name == "odd-leads":
         learner = oracle.small_learner(replay=PRIORITIES, **changes)
         return replace(learner, leads=3, longest_lead=3)
+    if name == "conv-leads":
+        learner = oracle.small_learner("conv", replay=PRIORITIES, lead_gradient=True, **changes)
+        return replace(learner, leads=4, longest_lead=LONGEST)
     if name == "conv":
         changes |= {"augment": True, "reconstruction_weight": 1.0}
         return oracle.small_learner("conv", replay=PRIORITIES, **changes)
@@ -96,7 +100,7 @@ def learner_of(name):
 
 
 def kind_of(name):
-    return "conv" if name in ("conv", "by-step", "settled") else "mlp"
+    return "conv" if name in ("conv", "conv-leads", "by-step", "settled") else "mlp"
 
 
 def test_four_devices_draw_and_gather_what_one_does():
@@ -117,9 +121,18 @@ def test_four_devices_draw_and_gather_what_one_does():
 
 def assert_nothing_gathers_the_replay(compiled):
     """What devices exchange has no array with the length of the replay."""
-    moved = COLLECTIVE.findall(compiled.as_text())
+    moved = exchanged(compiled)
     assert moved
-    assert not [shapes for shapes in moved if re.search(rf"[\[,]{ROWS}[\],]", shapes)]
+    assert not [shapes for shapes in moved if has_size(shapes, ROWS)]
+
+
+def exchanged(compiled):
+    """The shapes of what devices exchange."""
+    return COLLECTIVE.findall(compiled.as_text())
+
+
+def has_size(shapes, size):
+    return re.search(rf"[\[,]{size}[\],]", shapes)
 
 
 def test_gathering_the_replay_is_noticed():
@@ -130,7 +143,8 @@ def test_gathering_the_replay_is_noticed():
 
 
 @pytest.mark.parametrize(
-    "name", ["mlp", "conv", "by-step", "settled", "leads", "odd-leads", "batch", "delayed-q"]
+    "name",
+    ["mlp", "conv", "by-step", "settled", "leads", "odd-leads", "conv-leads", "batch", "delayed-q"],
 )
 def test_updates_are_those_of_one_device(name):
     learner, replay = learner_of(name), filled(kind_of(name))
@@ -153,7 +167,7 @@ def test_updates_are_those_of_one_device(name):
         assert_close(renewed.priority, results[1][1].priority, rtol=1e-3)
 
 
-@pytest.mark.parametrize("name", ["mlp", "conv", "leads"])
+@pytest.mark.parametrize("name", ["mlp", "conv", "leads", "conv-leads"])
 def test_a_gradient_is_that_of_one_device(name):
     learner, kind = learner_of(name), kind_of(name)
     state = begin(learner, kind)
@@ -162,7 +176,9 @@ def test_a_gradient_is_that_of_one_device(name):
     gradient, output = program(state.variables, batch, None)
     for count in (2, 4):
         arguments = placed(count, (state.variables, batch))
-        shared, same = program(*arguments, mesh_of(count))
+        compiled = program.lower(*arguments, mesh_of(count)).compile()
+        assert not [shapes for shapes in exchanged(compiled) if has_size(shapes, LONGEST)]
+        shared, same = compiled(*arguments)
         difference = jax.tree.map(lambda a, b: np.asarray(a) - np.asarray(b), shared, gradient)
         assert optax.tree.norm(difference) < 1e-5 * optax.tree.norm(gradient)
         assert_close(same.metrics["loss"], output.metrics["loss"], rtol=1e-6)

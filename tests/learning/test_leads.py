@@ -7,7 +7,7 @@ import pytest
 
 from delayzero.agents import build_agent
 from delayzero.arguments import UsageError
-from delayzero.learning import loss
+from delayzero.learning import leads, loss
 from delayzero.learning.in_training import InTraining
 from delayzero.learning.leads import draw_leads, lead_queues, rolled_latents
 from delayzero.model.forecaster import Forecaster
@@ -76,10 +76,10 @@ def test_half_of_the_leads_are_delays(stored):
     for delay, kept in ((4, 4), (0, 1), (9, LONGEST)):
         delays = jnp.full(stored.priority.shape, delay)
         replay = stored._replace(decisions=stored.decisions._replace(delay=delays))
-        leads = np.asarray(draw_leads(replay, KEY, 20_000, LONGEST))
-        assert leads.min() == 1
-        assert leads.max() == LONGEST
-        shares = np.bincount(leads, minlength=LONGEST + 1)[1:] / len(leads)
+        drawn = np.asarray(draw_leads(replay, KEY, 20_000, LONGEST))
+        assert drawn.min() == 1
+        assert drawn.max() == LONGEST
+        shares = np.bincount(drawn, minlength=LONGEST + 1)[1:] / len(drawn)
         final = float(np.mean(replay.transitions.final))  # no decision there
         wanted = np.full(LONGEST, 0.5 * (1 + final) / LONGEST)
         wanted[kept - 1] += 0.5 * (1 - final)
@@ -90,9 +90,9 @@ def test_delays_of_empty_slots_are_not_drawn(history):
     short = oracle.filled(history, ROWS, 10, stack=STACK)
     delay = jnp.where(jnp.arange(ROWS)[:, None] < 10, 5, 2) + 0 * short.decisions.delay
     replay = short._replace(decisions=short.decisions._replace(delay=delay))
-    leads = np.asarray(draw_leads(replay, KEY, 5000, LONGEST))
-    assert np.mean(leads == 5) > 0.4
-    assert np.mean(leads == 2) < 0.2
+    drawn = np.asarray(draw_leads(replay, KEY, 5000, LONGEST))
+    assert np.mean(drawn == 5) > 0.4
+    assert np.mean(drawn == 2) < 0.2
 
 
 def test_latents_are_rolled_as_they_are_while_acting(begin):
@@ -198,6 +198,28 @@ def test_with_a_gradient_through_their_rolls_leads_train_the_encoder_too(stored,
     assert optax_norm(gradient["encoder"]) > 1e-4
     assert optax_norm(gradient["dynamics"]) > 1e-4
     assert output.metrics["lead/value_error"] > 0
+
+
+@pytest.mark.slow
+def test_images_are_rolled_by_a_chain_with_the_gradient_of_single_steps(monkeypatch):
+    """The slow version is the model's own step in a loop, which models of vectors use."""
+    learner = oracle.small_learner("conv", batch_size=8, lead_gradient=True)
+    learner = replace(learner, leads=LEADS, longest_lead=LONGEST)
+    history = oracle.random_history(seed=3, length=LENGTH)
+    random = np.random.default_rng(0)
+    images = random.integers(0, 255, (LENGTH, 3, 10, 10, 2)).astype(np.uint8)
+    replay = oracle.filled(
+        history, ROWS, LENGTH, stack=STACK, frame=lambda row: images[row.time, row.env]
+    )
+    state = oracle.first_state(learner, jnp.zeros((1, STACK, 10, 10, 2), jnp.uint8))
+    _, batch = oracle.quick_jit(learner.batch)(state, replay, KEY)
+    assert batch.lead.mask.any()
+    chained, _ = jax.jit(learner.gradients)(state.variables, batch)
+    monkeypatch.setattr(leads, "can_chain", lambda model: False)
+    single, _ = jax.jit(learner.gradients)(state.variables, batch)
+    difference = jax.tree.map(jnp.subtract, chained, single)
+    assert optax_norm(single["encoder"]) > 1e-4
+    assert 0 < optax_norm(difference) < 1e-4 * optax_norm(single)
 
 
 def optax_norm(tree):

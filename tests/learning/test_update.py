@@ -248,7 +248,7 @@ def test_the_compared_steps_are_drawn_anew():
             np.testing.assert_array_equal(row, [0, 1, 2, 3])
 
 
-@pytest.mark.parametrize("host", [False, True])
+@pytest.mark.parametrize("host", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_an_update_sees_what_followed_the_steps_it_draws(history, host):
     learner = oracle.small_learner(unroll=3, consistency_steps=1)
     stored = oracle.filled(history, ROWS, LENGTH, host=host, stack=STACK)

@@ -30,7 +30,7 @@ PREDICTION_PANELS = {
     "action_worth": "worth of the action",
     "value_error": "value error",
 }
-"""The title of each panel, by the name of its measure."""
+"""The title of each panel, by the name of its measure; older results lack the third."""
 
 
 def save_pictures(
@@ -85,14 +85,15 @@ def prediction_picture(results: Sequence[AgentResult]) -> Figure:
     """
     measured = [result for result in results if result.prediction]
     apart = [result for result in measured if has_events(result.prediction)]
-    columns = len(PREDICTION_PANELS)
+    shown = [name for name in PREDICTION_PANELS if any(name in r.prediction for r in measured)]
+    columns = len(shown)
     rows = 1 + -(-len(apart) // columns)
     figure = new_figure(4 * columns, 3.4 * rows)
     panels = figure.subplots(rows, columns, squeeze=False)
-    for axes, (name, title) in zip(panels[0], PREDICTION_PANELS.items(), strict=True):
+    for axes, name in zip(panels[0], shown, strict=True):
         for result in measured:
             draw_prediction(axes, result.agent, result.prediction, name)
-        dress(axes, title, HORIZON_LABEL.replace(" (", "\n("), "")
+        dress(axes, PREDICTION_PANELS[name], HORIZON_LABEL.replace(" (", "\n("), "")
     legend_beside(panels[0, -1])
     below = panels[1:].ravel()
     for axes, result in zip(below, apart, strict=False):

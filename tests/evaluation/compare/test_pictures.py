@@ -81,6 +81,14 @@ def test_only_agents_with_a_model_have_errors(results):
     assert (rolled, stale) == ([1.0, 2.0], [3.0, 4.0])
 
 
+def test_a_measure_that_results_have_has_its_panel(results):
+    worth = {"action_worth": [0.7, 0.6], "stale_action_worth": [0.5, 0.4]}
+    newer = made_up("oblivious-executed", 1, 2, prediction={**PREDICTION, **worth})
+    panels = prediction_picture([*results, newer]).axes
+    assert [len(axes.lines) for axes in panels] == [4, 4, 2, 4]
+    assert list(panels[2].lines[0].get_ydata()) == [0.7, 0.6]
+
+
 def test_agreement_by_events_is_drawn_for_each_agent_that_has_it(results):
     curves = {f"{event}_policy_agreement": [0.5, None] for event in EVENTS}
     several = [made_up("dez", 1, 2, prediction={**PREDICTION, **curves}) for _ in range(4)]
