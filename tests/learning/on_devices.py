@@ -167,11 +167,17 @@ def test_updates_are_those_of_one_device(name):
         assert_close(renewed.priority, results[1][1].priority, rtol=1e-3)
 
 
+def augmented_batch(learner, state, replay):
+    """The batch of the next update, with the frames to reconstruct where there is a decoder."""
+    _, batch = oracle.quick_jit(learner.batch)(state, replay, KEY)
+    return oracle.quick_jit(learner.augmented)(batch, KEY)
+
+
 @pytest.mark.parametrize("name", ["mlp", "conv", "leads", "conv-leads"])
 def test_a_gradient_is_that_of_one_device(name):
     learner, kind = learner_of(name), kind_of(name)
     state = begin(learner, kind)
-    _, batch = oracle.quick_jit(learner.batch)(state, filled(kind), KEY)
+    batch = augmented_batch(learner, state, filled(kind))
     program = oracle.quick_jit(learner.gradients, static_argnums=2)
     gradient, output = program(state.variables, batch, None)
     for count in (2, 4):
@@ -189,7 +195,7 @@ def test_statistics_of_a_share_of_the_batch_are_others():
     """So the test above would notice them."""
     learner = learner_of("conv")
     state = begin(learner, "conv")
-    _, batch = oracle.quick_jit(learner.batch)(state, filled("conv"), KEY)
+    batch = augmented_batch(learner, state, filled("conv"))
     program = oracle.quick_jit(learner.gradients)
     quarter = jax.tree.map(lambda x: x[: BATCH // 4], batch)
     whole, part = (program(state.variables, x)[1].variables for x in (batch, quarter))
