@@ -100,8 +100,9 @@ def learn(replays, **settings):
     return recall, values
 
 
-def test_one_reward_is_learned(replays):
-    recall, values = learn(replays)
+@pytest.mark.parametrize("count", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_one_reward_is_learned(count, replays):
+    recall, values = learn(replays[:count])
     assert recall[:, -3:].mean() > 0.5
     assert values[:, -1].min() > 0.5
 
