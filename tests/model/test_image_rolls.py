@@ -37,7 +37,7 @@ def made(scaled, action_code, blocks=1):
         lambda x: x + 0.2 * jnp.asarray(rng.random(x.shape), x.dtype), variables(KEY)
     )
     actions = jnp.asarray(rng.integers(ACTIONS, size=(STEPS, BATCH)))
-    moves = jnp.asarray(STEPS)[None] > jnp.asarray([[0, 3, 4]]) + jnp.arange(STEPS)[:, None]
+    moves = jnp.arange(STEPS)[:, None] < jnp.asarray([4, 1, 0])  # the steps that each latent takes
     return model, variables, model.bind(variables).represent(observation), actions, moves
 
 
@@ -71,9 +71,9 @@ def test_values_and_gradients_are_those_of_single_steps(case):
     )
     assert np.allclose(values, wanted_values, atol=1e-5)
     assert np.allclose(found, wanted, rtol=1e-4, atol=1e-5)
+    found_by_path = dict(jax.tree.leaves_with_path(found_params))
     for path, gradient in jax.tree.leaves_with_path(wanted_params):
-        name = jax.tree_util.keystr(path)
-        same = dict(jax.tree.leaves_with_path(found_params))[path]
+        name, same = jax.tree_util.keystr(path), found_by_path[path]
         assert np.allclose(same, gradient, rtol=1e-4, atol=1e-4 * np.abs(gradient).max()), name
         learns = "dynamics" in name
         assert np.any(np.asarray(gradient) != 0) == learns, name
