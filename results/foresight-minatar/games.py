@@ -41,6 +41,11 @@ def space_invaders():
     return MinAtar("space_invaders", sticky_action_prob=0)
 
 
+def asterix():
+    """Return Asterix."""
+    return MinAtar("asterix", sticky_action_prob=0)
+
+
 def breakout_pixels():
     """Return Breakout as pixels."""
     return Pixels(MinAtar("breakout", sticky_action_prob=0))

@@ -12,8 +12,11 @@ under the delay and without.
 A variant is ``base``, or joins ``name=value`` by commas: settings of the learner or the model,
 ``halved=0`` (gradients are not halved from step to step), ``blocks=2`` (residual blocks of the
 dynamics), ``together=1`` (what is compared has the shift of what it is imagined from), ``local=1``
-(latents are compared place by place, not as a whole) or ``wide=1`` (Atari: latents of 128 channels,
-not 64).
+(latents are compared place by place, not as a whole), ``wide=1`` (Atari: latents of 128 channels,
+not 64) or ``by_delay=1`` (all leads are delays of stored decisions; 0: all are uniform).
+
+With ``--forecasts FILE`` a model's policies in the new episodes are stored, at the real states and
+at the predicted ones: ``averages.py`` compares and averages them.
 """
 
 import argparse
@@ -31,8 +34,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from delayzero.evaluation.episodes import Evaluator, summary
-from delayzero.evaluation.prediction import foresight, played_rows
-from delayzero.learning import Learner, augment, loss
+from delayzero.evaluation.prediction import _queue_of, foresight, played_rows
+from delayzero.evaluation.way import draw_starts, way_from
+from delayzero.learning import Learner, augment, leads, loss
 from delayzero.model import WorldModel
 from delayzero.model.layers import ConvNorm, ResidualBlock, mean_pool
 from delayzero.model.parts import Perceptron
@@ -55,6 +59,7 @@ STEPS = (1, 3, 5, 8, 10, 15, 20, 25)
 EPISODES, LONGEST = 32, 1500
 CURVES = ("policy_agreement", "action_worth", "value_error", "reward_recall", "similarity")
 PROJECTION = 128
+LAGS = 4
 
 
 def settings(options):
@@ -179,6 +184,7 @@ def variant_of(system, text):
     chosen = {} if text == "base" else settings_in(text)
     if not chosen.pop("halved", 1):
         loss._half_gradient = lambda latent: latent
+    leads.BY_DELAY = chosen.pop("by_delay", leads.BY_DELAY)
     blocks, local, wide = (chosen.pop(name, 0) for name in ("blocks", "local", "wide"))
     kind = Together if chosen.pop("together", 0) else Learner
     of_model = {name: chosen.pop(name) for name in [*chosen] if hasattr(system.config.model, name)}
@@ -199,6 +205,50 @@ def variant_of(system, text):
     values = {f.name: getattr(system.learner, f.name) for f in fields(system.learner)}
     learner = kind(**{**values, "planner": planner})
     return replace(system, learner=learner, agent=replace(system.agent, planner=planner))
+
+
+def forecasts(model, variables, replay, key):
+    """Predict the same states from the newest observation and from earlier ones.
+
+    Returns:
+        The policies' logits at the real states, ``[HORIZON, B, A]``, at those rolled from LAGS
+        observations, the newest first, ``[LAGS, HORIZON, B, A]``, and at those that a direct
+        forecaster predicts; the values at the first two; and whether the states count.
+    """
+    steps = HORIZON + LAGS - 1
+    starts = draw_starts(replay, steps, POSITIONS, key)
+    way, bound = way_from(starts, steps), model.bind(variables)
+
+    def seen(latent):
+        prediction = bound.predict(latent)
+        return prediction.policy_logits, model.support.decode(prediction.value_logits)
+
+    def encoded(step):
+        return bound.represent(starts.frames(step), starts.queue(step))
+
+    def rolled_from(first):
+        def ahead(latent, action):
+            latent = bound.step(latent, action)
+            return latent, seen(latent)
+
+        ahead_of = jax.lax.scan(ahead, encoded(jnp.int32(first)), way.action[first:])[1]
+        return [x[-HORIZON:] for x in ahead_of]
+
+    rolled = [rolled_from(LAGS - 1 - lag) for lag in range(LAGS)]
+    real = jax.lax.map(lambda k: seen(encoded(k)), jnp.arange(LAGS, LAGS + HORIZON))
+    result = {
+        "real": real[0],
+        "real_value": real[1],
+        "rolled": jnp.stack([logits for logits, _ in rolled]),
+        "rolled_value": jnp.stack([values for _, values in rolled]),
+        "alive": way.alive[-HORIZON:],
+    }
+    if model.forecaster is not None:
+        now, actions = encoded(jnp.int32(LAGS - 1)), way.action[LAGS - 1 :]
+        result["direct"], result["direct_value"] = jax.lax.map(
+            lambda k: seen(bound.forecast(now, _queue_of(actions, k))), jnp.arange(1, HORIZON + 1)
+        )
+    return result
 
 
 def learn(options):
@@ -240,6 +290,10 @@ def learn(options):
             if k.startswith("loss") and v.ndim == 0
         }
         row["results"].append(found)
+    if options.forecasts:
+        predicted = jax.jit(partial(forecasts, system.planner.model))
+        found = predicted(variables, new, jax.random.key(7))
+        np.savez_compressed(options.forecasts, **{k: np.asarray(v) for k, v in found.items()})
     row["seconds_before"] = round(compiled - begun, 1)
     row["ms_per_update"] = round(1000 * learning / options.updates, 2)
     for delay in (config.delay, "constant:0") if options.evaluate else ():
@@ -268,6 +322,7 @@ def main():
     learning.add_argument("--updates", type=int, default=9_000)
     learning.add_argument("--parts", type=int, default=3)
     learning.add_argument("--evaluate", type=int, default=1)
+    learning.add_argument("--forecasts", type=Path)
     learning.add_argument("--out", type=Path, required=True)
     learning.set_defaults(verb=learn)
     for verb in (player, learning):
