@@ -24,8 +24,7 @@ from delayzero.evaluation.way import Events, draw_starts, way_from
 from delayzero.learning.loss import cosine
 from delayzero.model import WorldModel, flat_latents
 from delayzero.model.parts import Prediction
-from delayzero.playing.environments import delayed, make_env
-from delayzero.playing.player import Player
+from delayzero.playing.environments import Delayed, delayed, make_env
 from delayzero.playing.streams import STREAM_EVALUATION, STREAM_PREDICTION_ENVS, run_key, run_seed
 from delayzero.playing.system import System
 from delayzero.replay import Replay, append
@@ -182,16 +181,24 @@ def measure_foresight(system: System, variables: Any, seed: int) -> Curves:
     config = system.searching
     horizon = horizon_of(system)
     world = delayed(make_env(config, ENVS, training=False, max_steps=None), config.delays)
-    player = system.player(world, run_key(seed, STREAM_EVALUATION), explore=False)
-    player.begin(run_seed(seed, STREAM_PREDICTION_ENVS))
-    replay = played_rows(system, player, variables, config.prediction_rows + horizon)
+    replay = new_episodes(system, variables, world, seed, config.prediction_rows + horizon)
     world.env.close()
     quality = foresight_program(system)(variables, replay, run_key(seed, STREAM_EVALUATION))
     return {"horizon": [float(k) for k in range(1, horizon + 1)], **quality.lists()}
 
 
-def played_rows(system: System, player: Player, variables: Any, rows: int) -> Replay:
-    """Play on for some steps; return them as the rows of a replay, without targets."""
+def new_episodes(system: System, variables: Any, world: Delayed, seed: int, rows: int) -> Replay:
+    """Play new episodes without exploration; return the steps as rows of a replay, without targets.
+
+    Args:
+        system: The system of an agent with a world model.
+        variables: The model's variables.
+        world: The environments.
+        seed: The seed of the episodes.
+        rows: The number of steps in each environment.
+    """
+    player = system.player(world, run_key(seed, STREAM_EVALUATION), explore=False)
+    player.begin(run_seed(seed, STREAM_PREDICTION_ENVS))
     played = [player.step(variables)[0] for _ in range(rows)]
     frames = np.stack([step.observation for step in played])
     replay = system.empty_replay(rows=rows, num_envs=frames.shape[1])

@@ -41,9 +41,9 @@ def space_invaders():
     return MinAtar("space_invaders", sticky_action_prob=0)
 
 
-def asterix():
-    """Return Asterix."""
-    return MinAtar("asterix", sticky_action_prob=0)
+def breakout():
+    """Return Breakout."""
+    return MinAtar("breakout", sticky_action_prob=0)
 
 
 def breakout_pixels():

@@ -13,10 +13,12 @@ A variant is ``base``, or joins ``name=value`` by commas: settings of the learne
 ``halved=0`` (gradients are not halved from step to step), ``blocks=2`` (residual blocks of the
 dynamics), ``together=1`` (what is compared has the shift of what it is imagined from), ``local=1``
 (latents are compared place by place, not as a whole), ``wide=1`` (Atari: latents of 128 channels,
-not 64) or ``by_delay=1`` (all leads are delays of stored decisions; 0: all are uniform).
+not 64), ``by_delay=1`` (all leads are delays of stored decisions; 0: all are uniform) or
+``noise=0.1`` (normal noise of that size is added to the latents from which the model is unrolled).
 
-With ``--forecasts FILE`` a model's policies in the new episodes are stored, at the real states and
-at the predicted ones: ``averages.py`` compares and averages them.
+With ``--hold N`` the model does not learn from N of the run's environments: ``held`` is how well
+it foresees there. With ``--forecasts FILE`` a model's policies in the new episodes are stored, at
+the real states and at the predicted ones: ``averages.py`` compares and averages them.
 """
 
 import argparse
@@ -34,7 +36,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from delayzero.evaluation.episodes import Evaluator, summary
-from delayzero.evaluation.prediction import _queue_of, foresight, played_rows
+from delayzero.evaluation.prediction import _queue_of, foresight, new_episodes
 from delayzero.evaluation.way import draw_starts, way_from
 from delayzero.learning import Learner, augment, leads, loss
 from delayzero.model import WorldModel
@@ -42,7 +44,6 @@ from delayzero.model.layers import ConvNorm, ResidualBlock, mean_pool
 from delayzero.model.parts import Perceptron
 from delayzero.playing.actor import Actor
 from delayzero.playing.environments import Environments, make_env
-from delayzero.playing.streams import STREAM_EVALUATION, run_key
 from delayzero.playing.system import build_system
 from delayzero.replay.frames import FrameWriter, empty_frames
 from delayzero.runs.run_folder import RunFolder
@@ -92,22 +93,14 @@ def play(options):
     (options.data / "settings.json").write_text(json.dumps(kept))
     store(options.data / "stored.npz", trainer.learning.replay, env)
     new_env = new_environments(config)
-    store(
-        options.data / "new.npz", new_rows(system, trainer.learning.variables(), new_env), new_env
-    )
+    new = new_episodes(system, trainer.learning.variables(), new_env.delayed, 0, ROWS)
+    store(options.data / "new.npz", new, new_env)
     trainer.close()
 
 
 def new_environments(config):
     """Make the environments of the new episodes."""
     return Environments(make_env(config, GAMES, training=False, max_steps=None), config.delays)
-
-
-def new_rows(system, variables, env):
-    """Play without exploration; return the steps as a replay."""
-    player = system.player(env.delayed, run_key(1234, STREAM_EVALUATION), explore=False)
-    player.begin(1234)
-    return played_rows(system, player, variables, ROWS)
 
 
 def store(path, replay, env):
@@ -179,11 +172,27 @@ class WideEncoder(nn.Module):
         return ResidualBlock(128, dtype=self.dtype)(x, train)
 
 
+def noisy(first_latents, size, model, batch, config):
+    """Return the first latents of a batch with noise, whose seed is made from the batch."""
+    latents = first_latents(model, batch, config)
+    seed = jax.lax.bitcast_convert_type(batch.value.sum(), jnp.uint32)
+    noise = jax.random.normal(jax.random.fold_in(jax.random.key(0), seed), latents.shape)
+    return latents + (size * noise).astype(latents.dtype)
+
+
+def of_environments(replay, chosen):
+    """Return the rows of some environments."""
+    grid = replay.priority.shape
+    return jax.tree.map(lambda x: x[:, chosen] if x.shape[:2] == grid else jnp.array(x), replay)
+
+
 def variant_of(system, text):
     """Return the system of a variant."""
     chosen = {} if text == "base" else settings_in(text)
     if not chosen.pop("halved", 1):
         loss._half_gradient = lambda latent: latent
+    if noise := chosen.pop("noise", 0):
+        loss._first_latents = partial(noisy, loss._first_latents, noise)
     leads.BY_DELAY = chosen.pop("by_delay", leads.BY_DELAY)
     blocks, local, wide = (chosen.pop(name, 0) for name in ("blocks", "local", "wide"))
     kind = Together if chosen.pop("together", 0) else Learner
@@ -261,7 +270,10 @@ def learn(options):
     learner = replace(system.learner, total_updates=options.updates)
     like = jax.eval_shape(system.empty_replay)
     replay = stored(options.data / "stored.npz", like, Environments.of(config))
-    new = stored(options.data / "new.npz", like, new_environments(config))
+    looked_at = {"new": stored(options.data / "new.npz", like, new_environments(config))}
+    if options.hold:
+        looked_at["held"] = of_environments(replay, slice(-options.hold, None))
+        replay = of_environments(replay, slice(-options.hold))
     state = system.first_state(jax.random.key(options.seed))
     key, part = jax.random.key(options.seed + 1), options.updates // options.parts
     update = jax.jit(learner.update, donate_argnums=(0, 1))
@@ -269,7 +281,8 @@ def learn(options):
         compiler_options=compiler_options()
     )
     look = jax.jit(partial(foresight, system.planner.model, HORIZON, POSITIONS))
-    row = {"variant": options.variant, "seed": options.seed, "run": kept, "results": []}
+    row = {"variant": options.variant, "seed": options.seed, "hold": options.hold, "run": kept}
+    row["results"] = []
     row["learner"] = asdict(learner.config)
     compiled, learning = time.monotonic(), 0.0
     for n in range(options.parts):
@@ -279,7 +292,7 @@ def learn(options):
         learning += time.monotonic() - started
         variables = learner.playing(state)
         found = {"updates": (n + 1) * part}
-        for name, rows in (("stored", replay), ("new", new)):
+        for name, rows in {"stored": replay, **looked_at}.items():
             curves = look(variables, rows, jax.random.key(7)).lists()
             for curve in CURVES:
                 values = [curves[curve][k - 1] for k in STEPS]
@@ -292,7 +305,7 @@ def learn(options):
         row["results"].append(found)
     if options.forecasts:
         predicted = jax.jit(partial(forecasts, system.planner.model))
-        found = predicted(variables, new, jax.random.key(7))
+        found = predicted(variables, looked_at["new"], jax.random.key(7))
         np.savez_compressed(options.forecasts, **{k: np.asarray(v) for k, v in found.items()})
     row["seconds_before"] = round(compiled - begun, 1)
     row["ms_per_update"] = round(1000 * learning / options.updates, 2)
@@ -321,6 +334,7 @@ def main():
     learning.add_argument("--variant", default="base")
     learning.add_argument("--updates", type=int, default=9_000)
     learning.add_argument("--parts", type=int, default=3)
+    learning.add_argument("--hold", type=int, default=0)
     learning.add_argument("--evaluate", type=int, default=1)
     learning.add_argument("--forecasts", type=Path)
     learning.add_argument("--out", type=Path, required=True)
