@@ -20,6 +20,7 @@ from delayzero.learning.leads import rolled_latents
 from delayzero.learning.learner import Metrics
 from delayzero.learning.reconstruction import decoded, reconstruction_losses
 from delayzero.model import WorldModel
+from delayzero.model.parts import Prediction
 from delayzero.settings import LearnerConfig
 
 
@@ -51,6 +52,8 @@ class Unrolled(NamedTuple):
     frames: Array | None = None
     """Frames decoded from the positions and the compared states, for a model that decodes them,
     ``[1 + C, B, h, w, channels]``."""
+    own: Prediction | None = None
+    """What the network predicts at the real latents of the compared states, ``[C, B, ...]``."""
 
 
 def unroll_model(model: InTraining, batch: Batch, config: LearnerConfig) -> Unrolled:
@@ -74,7 +77,9 @@ def unroll_model(model: InTraining, batch: Batch, config: LearnerConfig) -> Unro
     steps = batch.action.shape[1]
     latents = [_first_latents(model, batch, config)]
     with jax.named_scope("real_latents"):
-        real = _project(model, real_latents(model, batch), batch.compared.shape[1])
+        seen, count = real_latents(model, batch), batch.compared.shape[1]
+        real = _project(model, seen, count)
+        own = _own_prediction(model, seen, count) if config.agreement_weight else None
     for k in range(steps):
         latents.append(_half_gradient(model("step", latents[-1], batch.action[:, k])))
     states = jnp.stack(latents)
@@ -98,6 +103,7 @@ def unroll_model(model: InTraining, batch: Batch, config: LearnerConfig) -> Unro
         forecast_similarity=_forecast_similarity(model, batch, latents[0]),
         end_logits=None if prediction.end_logits is None else prediction.end_logits[1:],
         frames=decoded(model, states[0], compared),
+        own=own,
     )
 
 
@@ -178,7 +184,7 @@ def efficientzero_loss(
     alive = batch.alive.T.astype(jnp.float32)  # [K + 1, B]
     taken = jnp.concatenate([jnp.ones_like(alive[:1]), alive[:-1]])  # the step to state k
     compared = _after_steps(mesh, taken[1:], batch.compared)
-    losses = _losses(model, batch, out, alive, taken, compared)
+    losses = _losses(model, mesh, batch, out, alive, taken, compared)
     weights = {
         "policy": config.policy_weight,
         "value": config.value_weight,
@@ -186,6 +192,8 @@ def efficientzero_loss(
         "consistency": config.consistency_weight,
         "ends": config.end_weight,
         "reconstruction": config.reconstruction_weight,
+        "own_policy": config.agreement_weight * config.policy_weight,
+        "own_value": config.agreement_weight * config.value_weight,
     }
     per_sample = jnp.zeros_like(batch.weight)
     for name, term in losses.items():
@@ -216,12 +224,19 @@ def efficientzero_loss(
 
 
 def _losses(
-    model: WorldModel, batch: Batch, out: Unrolled, alive: Array, taken: Array, compared: Array
+    model: WorldModel,
+    mesh: Mesh | None,
+    batch: Batch,
+    out: Unrolled,
+    alive: Array,
+    taken: Array,
+    compared: Array,
 ) -> dict[str, Array]:
     """Return the terms of the loss by name, each with a row per unrolled state, ``[..., B]``.
 
     Args:
         model: The world model.
+        mesh: The devices that share the batch; None for one device.
         batch: The batch.
         out: The predictions.
         alive: The states whose policy counts, 1 or 0, ``[K + 1, B]``.
@@ -242,6 +257,15 @@ def _losses(
     if out.frames is not None:
         errors = reconstruction_losses(out.frames, batch, compared)
         losses["reconstruction"] = errors.at[1:].multiply(steps / compared.shape[0])
+    if out.own is not None:
+        still_alive = _after_steps(mesh, alive[1:], batch.compared)
+        for name, own, imagined in (
+            ("own_policy", out.own.policy_logits, out.policy_logits),
+            ("own_value", out.own.value_logits, out.value_logits),
+        ):
+            logits = _after_steps(mesh, imagined[1:], batch.compared)
+            error = optax.safe_softmax_cross_entropy(logits, jax.nn.softmax(own))
+            losses[name] = error * still_alive * (steps / compared.shape[0])
     return losses
 
 
@@ -298,6 +322,14 @@ def _project(model: InTraining, latents: Array, count: int) -> Array:
     projections: Array = model("project", latents).astype(jnp.float32)
     groups: Array = jax.lax.stop_gradient(apart(model.mesh, projections, count))
     return groups
+
+
+def _own_prediction(model: InTraining, latents: Array, count: int) -> Prediction:
+    """Return what acting would predict at real latents, ``[C, B, ...]``; it gets no gradient."""
+    acting, variables = model.model.clone(train=False), jax.lax.stop_gradient(model.variables)
+    prediction = acting.bind(variables).predict(jax.lax.stop_gradient(latents))
+    own: Prediction = apart(model.mesh, prediction, count)
+    return own
 
 
 def _half_gradient(latent: Array) -> Array:

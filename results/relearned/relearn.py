@@ -10,11 +10,12 @@ JSON to OUT: how well the model foresees in stored rows and in the new episodes,
 under the delay and without.
 
 A variant is ``base``, or joins ``name=value`` by commas: settings of the learner or the model,
-``halved=0`` (gradients are not halved from step to step), ``blocks=2`` (residual blocks of the
-dynamics), ``together=1`` (what is compared has the shift of what it is imagined from), ``local=1``
-(latents are compared place by place, not as a whole), ``wide=1`` (Atari: latents of 128 channels,
-not 64), ``by_delay=1`` (all leads are delays of stored decisions; 0: all are uniform) or
-``noise=0.1`` (normal noise of that size is added to the latents from which the model is unrolled).
+``stack=4`` (frames of an observation), ``halved=0`` (gradients are not halved from step to step),
+``blocks=2`` (residual blocks of the dynamics), ``together=1`` (what is compared has the shift of
+what it is imagined from), ``local=1`` (latents are compared place by place, not as a whole),
+``wide=1`` (Atari: latents of 128 channels, not 64), ``by_delay=1`` (all leads are delays of stored
+decisions; 0: all are uniform) or ``noise=0.1`` (normal noise of that size is added to the latents
+from which the model is unrolled).
 
 With ``--hold N`` the model does not learn from N of the run's environments: ``held`` is how well
 it foresees there. With ``--forecasts FILE`` a model's policies in the new episodes are stored, at
@@ -197,7 +198,8 @@ def variant_of(system, text):
     blocks, local, wide = (chosen.pop(name, 0) for name in ("blocks", "local", "wide"))
     kind = Together if chosen.pop("together", 0) else Learner
     of_model = {name: chosen.pop(name) for name in [*chosen] if hasattr(system.config.model, name)}
-    config = changed(system.config, learner=chosen, model=of_model)
+    stack = chosen.pop("stack", system.config.stack)
+    config = changed(system.config, learner=chosen, model=of_model, stack=stack)
     system = build_system(config, system.spaces)
     model = system.planner.model
     model = model.clone(dynamics=model.dynamics.clone(blocks=blocks or 1))
