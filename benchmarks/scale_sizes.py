@@ -40,7 +40,7 @@ def batch_sizes(system: System, state: LearnerState, replay: Replay) -> dict[str
     columns = tree_bytes(replay) - frame_bytes(system)
     rows = system.searching.batch_size * (system.learner.window + 1)
     return {
-        "frames": tree_bytes([batch.observation, batch.following, batch.reached]),
+        "frames": tree_bytes([batch.observation, batch.following]),
         "other columns": rows * columns // replay.priority.size,
     }
 

@@ -51,14 +51,11 @@ def _planning(
     """Build an agent that searches with a world model."""
     width = config.max_delay if sees_queue and config.max_delay else None
     longest_lead = config.longest_way if looks_ahead else 0
-    forecasts = config.model.forecast == "direct" and longest_lead > 0
-    leads = _leads(config, longest_lead, forecasts=forecasts)
     model = build_model(
         config.model,
         spaces.shape,
         spaces.actions,
         sees_queue=width is not None,
-        forecasts=forecasts,
         decodes=_decodes(config, spaces),
     )
     planner = Planner(
@@ -74,7 +71,7 @@ def _planning(
         replay=config.replay,
         total_updates=max(1, config.total_updates),
         augment=_augments(config, spaces),
-        leads=leads,
+        leads=config.learner.leads(longest_lead),
         longest_lead=longest_lead,
     )
     # Rows hold observations that are not late. A model that sees the queue would act on longer
@@ -88,17 +85,6 @@ def _planning(
         takes_late_observations=not sees_queue,
     )
     return Built(agent, learner)
-
-
-def _leads(config: SearchingConfig, longest: int, *, forecasts: bool) -> int:
-    """Return how many positions of a batch have a lead; a forecaster learns from nothing else."""
-    leads = config.learner.leads(longest, always=forecasts)
-    if forecasts and not leads:
-        raise UsageError(
-            "--model.forecast direct learns from positions with a lead, and --learner.lead-share "
-            f"{config.learner.lead_share} leaves none; type a larger one"
-        )
-    return leads
 
 
 def _delayed_q(config: DelayedQConfig, spaces: Spaces) -> Built:

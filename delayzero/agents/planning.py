@@ -12,7 +12,7 @@ from jax import Array
 from delayzero.actions import ActionSpec, Queue
 from delayzero.agents.agent import Decision, Logs, Observed, State
 from delayzero.model import WorldModel
-from delayzero.planning import Planner, foresee, plan_queue
+from delayzero.planning import Planner, plan_queue, roll
 
 TEMPERATURES = ((0.5, 1.0), (0.75, 0.5), (1.0, 0.25))
 """PUCT's temperature until each share of self-play."""
@@ -71,7 +71,7 @@ class PlanningAgent:
         model = self.planner.model
         latent = model.bind(variables).represent(observed.stack, observed.queue)
         if self.looks_ahead:
-            latent = foresee(model, variables, latent, observed.queue)
+            latent = roll(model, variables, latent, observed.queue)
         result = self.planner.search(
             variables, key, latent, explore=explore, temperature=temperature(progress)
         )

@@ -19,7 +19,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from delayzero.actions import Queue
 from delayzero.evaluation.way import Events, draw_starts, way_from
 from delayzero.learning.loss import cosine
 from delayzero.model import WorldModel, flat_latents
@@ -134,12 +133,8 @@ def foresight(
         """Predict the state after k + 1 steps; ``[B]`` each: how near it is, and its reward."""
         stepped, real = bound.step(latent, way.action[k]), encoded(k + 1)
         prefix, _ = bound.value_prefix(stepped, bound.initial_memory(positions))
-        if model.forecaster is None:
-            latent = stepped
-        else:
-            latent = bound.forecast(now, _queue_of(way.action, k + 1))
-        near = _nearness(bound, latent, real), _nearness(bound, now, real)
-        return latent, (*near, model.support.decode(prefix))
+        near = _nearness(bound, stepped, real), _nearness(bound, now, real)
+        return stepped, (*near, model.support.decode(prefix))
 
     steps = jnp.arange(horizon, dtype=jnp.int32)
     rolled, stale, reward = jax.lax.scan(ahead, now, steps)[1]  # [H, B] each
@@ -225,12 +220,6 @@ def _nearness(model: WorldModel, latent: Array, real: Array) -> Nearness:
 def _mean(values: Array, chosen: Array) -> Array:
     """Return the means over chosen positions, ``[H]``; NaN where there is none."""
     return jnp.where(chosen, values, 0).sum(axis=1) / chosen.sum(axis=1)
-
-
-def _queue_of(actions: Array, count: Array) -> Queue:
-    """Return queues ``[B, H]`` of the first of these actions, ``[H, B]``."""
-    filled = jnp.arange(len(actions)) < count
-    return Queue(actions.T, jnp.broadcast_to(filled, actions.T.shape))
 
 
 def _length(x: Array) -> Array:

@@ -64,8 +64,6 @@ class Batch(NamedTuple):
     """For a model that sees them: the pending actions at each state, ``[B, K + 1, W]``."""
     lead: Queue | None = None
     """The actions from the observation to the position, where positions have a lead, ``[F, M]``."""
-    reached: Array | None = None
-    """The stacks at the positions with a lead, for a model with a forecaster, ``[F, S, ...]``."""
     ended: Array | None = None
     """For a model that predicts ends: whether the return ended with each step, ``[B, K]``."""
     newest: Array | None = None
@@ -117,7 +115,6 @@ def assemble(
     discount: float,
     updates: Array,
     lead: Queue | None = None,
-    reached: bool = False,
     predicts_ends: bool = False,
 ) -> Batch:
     """Gather a batch and compute its targets.
@@ -132,7 +129,6 @@ def assemble(
         discount: The discount per step.
         updates: The number of updates made so far, ``[]``.
         lead: See :class:`Batch`, ``[F, M]``.
-        reached: Whether to gather the observations at the positions with a lead too.
         predicts_ends: Whether the model predicts ends; it is then unrolled over lost lives.
     """
     unroll, window, size = config.unroll, config.window, sample.times.shape[0]
@@ -146,9 +142,9 @@ def assemble(
     alive = alive_steps(cuts(transitions, axis=1, predicts_ends=predicts_ends), unroll)
     age = (replay.length - sample.times) * replay.num_envs
     value = _values(transitions, targets, age, alive, config, discount=discount, updates=updates)
-    observed, leads = sample.times, 0 if lead is None else lead.mask.shape[0]
+    observed = sample.times
     if lead is not None:
-        observed = observed.at[:leads].add(-lead.lengths)
+        observed = observed.at[: lead.mask.shape[0]].add(-lead.lengths)
     batch: Batch = divide_batch(
         replay.mesh,
         Batch(
@@ -164,9 +160,6 @@ def assemble(
             age=updates - targets.made_at[:, 0],
             queue=queues_at(replay, slots[:, : unroll + 1], envs[:, : unroll + 1]),
             lead=lead,
-            reached=stacked_frames(replay, sample.times[:leads], sample.envs[:leads], start[:leads])
-            if reached
-            else None,
             ended=transitions.terminated[:, :unroll] if predicts_ends else None,
         ),
     )

@@ -45,8 +45,6 @@ class Unrolled(NamedTuple):
     """``[K, B, bins]``."""
     similarity: Array
     """Cosine of the predicted and the real projection after the compared steps, ``[C, B]``."""
-    forecast_similarity: Array | None = None
-    """The same of forecasts, at the positions with a lead, ``[F]``."""
     end_logits: Array | None = None
     """The logits of an end in each step, for a model that predicts ends, ``[K, B]``."""
     frames: Array | None = None
@@ -59,8 +57,7 @@ class Unrolled(NamedTuple):
 def unroll_model(model: InTraining, batch: Batch, config: LearnerConfig) -> Unrolled:
     """Roll the model through the actions of a batch and predict at every state.
 
-    Positions with a lead begin with rolled or forecast latents, the others with their encoded
-    observations.
+    Positions with a lead begin with rolled latents, the others with their encoded observations.
 
     The gradient into each imagined latent is halved. The prefix memory restarts from zero every
     ``prefix_horizon`` steps. Real latents for the consistency loss get no gradient. They are
@@ -100,7 +97,6 @@ def unroll_model(model: InTraining, batch: Batch, config: LearnerConfig) -> Unro
         value_logits=prediction.value_logits,
         prefix_logits=over_steps("prefix_logits", jnp.stack(hidden)),
         similarity=cosine(imagined.astype(jnp.float32), real),
-        forecast_similarity=_forecast_similarity(model, batch, latents[0]),
         end_logits=None if prediction.end_logits is None else prediction.end_logits[1:],
         frames=decoded(model, states[0], compared),
         own=own,
@@ -108,17 +104,13 @@ def unroll_model(model: InTraining, batch: Batch, config: LearnerConfig) -> Unro
 
 
 def _first_latents(model: InTraining, batch: Batch, config: LearnerConfig) -> Array:
-    """Return the latents of the positions: encoded, rolled, or forecast.
+    """Return the latents of the positions: rolled where they have a lead, else encoded.
 
-    A gradient flows into forecasts, and with ``lead_gradient`` into rolls.
+    With ``lead_gradient`` a gradient flows into the rolls.
     """
     if batch.lead is None:
         return _encoded(model, batch, 0)
     leads = batch.lead.mask.shape[0]
-    if model.model.forecaster is not None:
-        encoded = _encoded(model, batch, 0)
-        ahead = model("forecast", encoded[:leads], batch.lead)
-        return jnp.concatenate([ahead, encoded[leads:]])
     acting = model.model.clone(train=False)  # rolls have the running statistics, as while acting
     if config.lead_gradient:
         encoded = _encoded(model, batch, 0)
@@ -138,17 +130,6 @@ def _encoded(model: InTraining, batch: Batch, first: int) -> Array:
     queue = jax.tree.map(lambda x: x[first:, 0], batch.queue)
     latents: Array = model("represent", batch.observation[first:], queue)
     return latents
-
-
-def _forecast_similarity(model: InTraining, batch: Batch, latents: Array) -> Array | None:
-    """Compare forecasts with the encoded observations at their positions, ``[F]``."""
-    if batch.reached is None:
-        return None
-    leads = batch.reached.shape[0]
-    queue = jax.tree.map(lambda x: x[:leads, 0], batch.queue)
-    real = _project(model, model("represent", batch.reached, queue), 1)[0]
-    imagined = model("predict_projection", model("project", latents[:leads]))
-    return cosine(imagined.astype(jnp.float32), real)
 
 
 def efficientzero_loss(
@@ -198,9 +179,6 @@ def efficientzero_loss(
     per_sample = jnp.zeros_like(batch.weight)
     for name, term in losses.items():
         per_sample += weights[name] * term.sum(0)
-    if out.forecast_similarity is not None:
-        count = out.forecast_similarity.shape[0]
-        per_sample = per_sample.at[:count].add(-config.consistency_weight * out.forecast_similarity)
     loss = jnp.mean(batch.weight * per_sample) / batch.action.shape[1]
 
     predicted = model.support.decode(out.value_logits)
@@ -275,8 +253,6 @@ def _lead_metrics(batch: Batch, out: Unrolled, error: Array) -> Metrics:
     if batch.lead is not None:
         metrics["lead/steps"] = batch.lead.lengths.mean(dtype=jnp.float32)
         metrics["lead/value_error"] = error[: batch.lead.mask.shape[0]].mean()
-    if out.forecast_similarity is not None:
-        metrics["lead/cosine"] = out.forecast_similarity.mean()
     return metrics
 
 

@@ -151,7 +151,6 @@ class Learner:
             discount=self.planner.discount,
             updates=state.updates,
             lead=lead,
-            reached=self.planner.model.forecaster is not None,
             predicts_ends=self.planner.model.predicts_ends,
         )
         return sample, batch
@@ -200,13 +199,9 @@ class Learner:
         first_key, following_key = jax.random.split(key)
         dtype, shape = self.planner.model.dtype, batch.following.shape
         following = batch.following.reshape(shape[0], shape[1] * shape[2], *shape[3:])
-        reached = batch.reached
-        if reached is not None:
-            reached = augmented(jax.random.fold_in(following_key, 1), reached, dtype)
         return batch._replace(
             observation=augmented(first_key, batch.observation, dtype),
             following=augmented(following_key, following, dtype).reshape(shape),
-            reached=reached,
         )
 
     def compared(self, key: Array) -> Array:

@@ -12,7 +12,6 @@ from delayzero.actions import ActionSpec
 from delayzero.model.atari import atari_model
 from delayzero.model.conv import conv_model
 from delayzero.model.decoder import Decoder, detail_of
-from delayzero.model.forecaster import Forecaster
 from delayzero.model.layers import NormKind
 from delayzero.model.mlp import mlp_model
 from delayzero.model.parts import QueueFusion
@@ -30,7 +29,6 @@ def build_model(
     actions: ActionSpec,
     *,
     sees_queue: bool = False,
-    forecasts: bool = False,
     decodes: bool = False,
 ) -> WorldModel:
     """Build the world model for an environment; its parameters come from ``model.init``.
@@ -41,7 +39,6 @@ def build_model(
             ``[D]``.
         actions: The action space.
         sees_queue: Whether latents include the pending actions.
-        forecasts: Whether the model has a forecaster.
         decodes: Whether the model has a decoder; only for latent images.
 
     Raises:
@@ -54,8 +51,6 @@ def build_model(
         prediction=model.prediction.clone(predicts_ends=config.ends == "predicted"),
         scales=config.scaled and not vector_latents,
     )
-    if forecasts:
-        model = model.clone(forecaster=Forecaster(actions, dtype=model.dtype))
     if decodes:
         model = model.clone(decoder=_decoder(model, observation_shape))
     if not sees_queue:

@@ -39,8 +39,6 @@ class WorldModel(nn.Module):
         predictor: From ``[B, P]`` to ``[B, P]``, on the side of the dynamics only.
         queue: From latents and the pending actions to latents that include them; None for models
             of the environment alone.
-        forecaster: From latents and actions ``[B, W]`` to the latents after all of them; None for
-            models that are rolled instead.
         decoder: From latents to frames; None for models that decode none.
         actions: The action space.
         support: The support of the value and of the value prefix.
@@ -63,7 +61,6 @@ class WorldModel(nn.Module):
     support: Support
     memory_size: int
     queue: nn.Module | None = None
-    forecaster: nn.Module | None = None
     decoder: nn.Module | None = None
     scales: bool = False
     dtype: Any = jnp.float32
@@ -112,15 +109,6 @@ class WorldModel(nn.Module):
         chex.assert_shape(action, latent.shape[:1])
         chex.assert_type(action, int)
         return self._in_range(self.dynamics(latent, action, self.train))
-
-    def forecast(self, latent: Array, queue: Queue) -> Array:
-        """Predict the latents ``[B, ...]`` after the actions of queues ``[B, W]``, in one call."""
-        _assert_latents(latent)
-        assert self.forecaster is not None, "this model has no forecaster: roll it instead"
-        chex.assert_shape([queue.action, queue.mask], (latent.shape[0], queue.width))
-        after = self._in_range(self.forecaster(latent, queue, self.train))
-        moves = queue.mask.any(axis=1).reshape(-1, *(1 for _ in latent.shape[1:]))
-        return jnp.where(moves, after, latent)
 
     def value_prefix(self, latent: Array, memory: Memory) -> tuple[Array, Memory]:
         """Predict the value prefix up to these latents.
@@ -202,9 +190,6 @@ class WorldModel(nn.Module):
             The next latents, prefix logits, memory, prediction and predicted projection.
         """
         latent = self.represent(observation, queue)
-        if self.forecaster is not None:
-            once = Queue(action[:, None], jnp.ones((action.shape[0], 1), bool))
-            latent = self.forecast(latent, once)
         latent = self.step(latent, action)
         if self.decoder is not None:
             self.decode(latent)

@@ -14,7 +14,6 @@ import jax.numpy as jnp
 from jax import Array
 
 from delayzero.actions import Queue
-from delayzero.model import WorldModel
 
 
 class Rollable(Protocol):
@@ -52,22 +51,6 @@ def roll(model: Rollable, variables: Any, state: Array, queue: Queue) -> Array:
         return k + 1, jnp.where(moves, next_state, state)
 
     return jax.lax.while_loop(pending, move, (jnp.zeros((), jnp.int32), state))[1]
-
-
-def foresee(model: WorldModel, variables: Any, latent: Array, queue: Queue) -> Array:
-    """Return the latents after the pending actions, by the model's forecaster or by rolling it.
-
-    Args:
-        model: The world model.
-        variables: The model's variables.
-        latent: ``[B, ...]``.
-        queue: The pending actions, ``[B, W]``.
-    """
-    if model.forecaster is None:
-        return roll(model, variables, latent, queue)
-    if queue.width == 0:
-        return latent
-    return model.bind(variables).forecast(latent, jax.tree.map(jnp.asarray, queue))
 
 
 def plan_queue(

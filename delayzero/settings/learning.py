@@ -66,8 +66,7 @@ class LearnerConfig:
     normalisation change: all but training then reads statistics of the newest weights."""
     lead_share: float | None = None
     """Share of the positions of a batch that start from a rolled latent, as decisions under delay
-    do. None: a quarter if the agent looks further ahead than --learner.unroll steps, or with
-    --model.forecast direct; otherwise none."""
+    do. None: a quarter if the agent looks further ahead than --learner.unroll steps, else none."""
     lead_gradient: bool = False
     """Let the gradient flow through the steps of those rolls too, into dynamics and encoder."""
     augment: bool | None = None
@@ -126,16 +125,15 @@ class LearnerConfig:
         """Rows after a sampled one that its targets need."""
         return self.unroll + self.td_steps
 
-    def leads(self, longest: int, *, always: bool = False) -> int:
+    def leads(self, longest: int) -> int:
         """Return how many positions of a batch have a lead.
 
         Args:
             longest: The most steps that the agent looks ahead.
-            always: Whether some should have one by default, however short the delays are.
         """
         share = self.lead_share
         if share is None:
-            share = LEAD_SHARE if always or longest > self.unroll else 0.0
+            share = LEAD_SHARE if longest > self.unroll else 0.0
         return round(share * self.batch_size) if longest else 0
 
 

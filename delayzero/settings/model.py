@@ -8,7 +8,6 @@ from typing import Literal
 from delayzero.bounds import COUNT, Bounds, check_choice, check_numbers
 
 ActionCode = Literal["plane", "one_hot"]
-ForecastKind = Literal["roll", "direct"]
 EndKind = Literal["predicted", "absorbing"]
 DataType = Literal["auto", "float32", "bfloat16"]
 LARGE = 64
@@ -46,11 +45,6 @@ class ModelConfig:
     """atari, conv: scale latents to [0, 1], as MuZero does and EfficientZero does not.
     Unscaled latents drift when the model is rolled through many actions.
     (mlp: layer normalisation instead.)"""
-
-    forecast: ForecastKind = "roll"
-    """How an agent that looks ahead predicts the state that its decision meets.
-    roll: the dynamics, action by action. direct: one network, from the observation's latent and all
-    pending actions at once; it learns from --learner.lead-share of each batch."""
     ends: EndKind = "absorbing"
     """How the model represents the end of a return: a lost life, or the end of the episode.
     absorbing: the state after it has the value 0, as in EfficientZero. predicted: the model
@@ -62,5 +56,4 @@ class ModelConfig:
         sizes = ("channels", "head", "latent", "width", "lstm")
         check_numbers(self, "model.", {COUNT: ("support",), Bounds(SMALLEST): sizes})
         check_choice("model.action_code", self.action_code, ActionCode)
-        check_choice("model.forecast", self.forecast, ForecastKind)
         check_choice("model.ends", self.ends, EndKind)

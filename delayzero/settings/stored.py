@@ -103,13 +103,23 @@ def from_dict(kind: type[Config], values: Mapping[str, Any], path: str = "") -> 
 
 
 def _renamed(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings with old names replaced by current ones."""
+    """Return the settings with old names replaced by current ones, and without former settings.
+
+    Raises:
+        UsageError: The run has a direct forecaster, which no longer exists.
+    """
     renamed = dict(values)
     if "memory" in renamed:
         renamed["memory_gigabytes"] = renamed.pop("memory")
     model = renamed.get("model")
-    if isinstance(model, Mapping) and "memory" in model:
-        renamed["model"] = {("lstm" if k == "memory" else k): v for k, v in model.items()}
+    if isinstance(model, Mapping):
+        former = {("lstm" if k == "memory" else k): v for k, v in model.items()}
+        if former.pop("forecast", "roll") != "roll":
+            raise UsageError(
+                "the settings have --model.forecast direct, which this version of delayzero lacks; "
+                "use the version that the run was made with"
+            )
+        renamed["model"] = former
     return renamed
 
 

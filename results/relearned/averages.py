@@ -33,9 +33,6 @@ def rows_of(model):
     rows["rolled from now"] = rows.pop("rolled from 0 steps before")
     for count in range(2, len(rolled) + 1):
         rows[f"mean of the {count} newest rolls"] = rolled[:count].mean(axis=0)
-    if "direct" in model:
-        direct = softmax(model["direct"])
-        rows |= {"direct": direct, "mean of direct and rolled": (direct + rolled[0]) / 2}
     return {name: agreement(policy, real, alive) for name, policy in rows.items()}
 
 

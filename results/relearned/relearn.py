@@ -37,7 +37,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from delayzero.evaluation.episodes import Evaluator, summary
-from delayzero.evaluation.prediction import _queue_of, foresight, new_episodes
+from delayzero.evaluation.prediction import foresight, new_episodes
 from delayzero.evaluation.way import draw_starts, way_from
 from delayzero.learning import Learner, augment, leads, loss
 from delayzero.model import WorldModel
@@ -223,8 +223,8 @@ def forecasts(model, variables, replay, key):
 
     Returns:
         The policies' logits at the real states, ``[HORIZON, B, A]``, at those rolled from LAGS
-        observations, the newest first, ``[LAGS, HORIZON, B, A]``, and at those that a direct
-        forecaster predicts; the values at the first two; and whether the states count.
+        observations, the newest first, ``[LAGS, HORIZON, B, A]``; their values; and whether the
+        states count.
     """
     steps = HORIZON + LAGS - 1
     starts = draw_starts(replay, steps, POSITIONS, key)
@@ -247,19 +247,13 @@ def forecasts(model, variables, replay, key):
 
     rolled = [rolled_from(LAGS - 1 - lag) for lag in range(LAGS)]
     real = jax.lax.map(lambda k: seen(encoded(k)), jnp.arange(LAGS, LAGS + HORIZON))
-    result = {
+    return {
         "real": real[0],
         "real_value": real[1],
         "rolled": jnp.stack([logits for logits, _ in rolled]),
         "rolled_value": jnp.stack([values for _, values in rolled]),
         "alive": way.alive[-HORIZON:],
     }
-    if model.forecaster is not None:
-        now, actions = encoded(jnp.int32(LAGS - 1)), way.action[LAGS - 1 :]
-        result["direct"], result["direct_value"] = jax.lax.map(
-            lambda k: seen(bound.forecast(now, _queue_of(actions, k))), jnp.arange(1, HORIZON + 1)
-        )
-    return result
 
 
 def learn(options):

@@ -9,13 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from delayzero.actions import Queue
 from delayzero.evaluation.prediction import Nearness, foresight
 from delayzero.evaluation.way import JUMP, Events
 from delayzero.files import plain
 from delayzero.playing.environments import make_training_env
 from delayzero.playing.system import build_system
-from delayzero.replay import can_be_sampled, draw_uniformly, observations_at
 from delayzero.spaces import Spaces
 
 from ..training.small import small, stirred
@@ -158,30 +156,6 @@ def test_it_is_what_a_slow_version_says():
                 np.testing.assert_allclose(found, np.mean(wanted, axis=0), rtol=2e-3, atol=1e-4)
     assert all(any(by_event[event, k] for k in range(HORIZON)) for event in Events._fields)
     assert len(sums[-1]) < places, "some episodes end on the way"
-
-
-@pytest.mark.slow
-def test_a_forecaster_is_measured_by_its_forecasts():
-    config = replace(SHORT, delay="walk:3", rows=6, model=replace(SHORT.model, forecast="direct"))
-    _, replay, *_ = play(SHORT, 12)
-    system = build_system(config, Spaces.of(make_training_env(config)))
-    model, key, places = system.planner.model, jax.random.key(3), 30
-    variables = stirred(jax.jit(system.first_state)(jax.random.key(0)).variables)
-    measured = jax.jit(lambda v, r: foresight(model, HORIZON, places, v, r, key))(variables, replay)
-    slots, envs = draw_uniformly(key, can_be_sampled(replay, HORIZON), places)
-    t, bound = replay.transitions, model.bind(variables)
-    latent = bound.represent(observations_at(replay, slots, envs))
-    alive = np.ones(places, bool)
-    for k in range(HORIZON):
-        alive &= ~np.asarray(t.terminated | t.truncated)[slots + k, envs]
-        actions = jnp.stack([t.action[slots + j, envs] for j in range(k + 1)], axis=1)
-        after = bound.predict(bound.forecast(latent, Queue(actions, actions >= 0)))
-        real = bound.predict(bound.represent(observations_at(replay, slots + k + 1, envs)))
-        values = (model.support.decode(p.value_logits) for p in (after, real))
-        error = np.abs(np.subtract(*map(np.asarray, values)))[alive].mean()
-        same = after.policy_logits.argmax(-1) == real.policy_logits.argmax(-1)
-        assert float(measured.rolled.value_error[k]) == pytest.approx(error, rel=1e-3, abs=1e-5)
-        assert float(measured.rolled.policy_agreement[k]) == pytest.approx(same[alive].mean())
 
 
 def with_lives_and_rewards(replay):

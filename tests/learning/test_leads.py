@@ -6,13 +6,11 @@ import numpy as np
 import pytest
 
 from delayzero.agents import build_agent
-from delayzero.arguments import UsageError
 from delayzero.learning import leads, loss
 from delayzero.learning.in_training import InTraining
 from delayzero.learning.leads import draw_leads, lead_queues, rolled_latents
-from delayzero.model.forecaster import Forecaster
 from delayzero.planning import roll
-from delayzero.replay import Sample, episode_starts, stacked_frames
+from delayzero.replay import Sample
 from delayzero.settings import LearnerConfig
 from delayzero.settings.keywords import configure
 
@@ -265,53 +263,3 @@ def test_agents_that_look_far_ahead_train_with_leads(agent, preset, delay, leads
     shape, dtype = ((96, 96, 1), np.uint8) if preset.startswith("atari") else ((4,), np.float32)
     learner = build_agent(config, spaces_of(shape, dtype, 3)).learner
     assert (learner.leads, learner.longest_lead) == (leads, longest)
-
-
-def with_forecaster(learner):
-    planner = learner.planner
-    model = planner.model.clone(forecaster=Forecaster(planner.model.actions, width=16))
-    return replace(learner, planner=replace(planner, model=model))
-
-
-def test_forecasts_train_the_forecaster_and_the_encoder(stored):
-    learner = with_forecaster(LEARNER)
-    state = oracle.first_state(learner, jnp.zeros((1, STACK, 3)))
-    sample, batch = oracle.quick_jit(learner.batch)(state, stored, KEY)
-    assert batch.reached.shape == (LEADS, STACK, 3)
-    at_rows = stacked_frames(
-        stored, sample.times, sample.envs, episode_starts(stored, sample.times, sample.envs)
-    )
-    assert np.array_equal(batch.reached, at_rows[:LEADS])
-    only_leads = batch._replace(weight=jnp.where(jnp.arange(8) < LEADS, batch.weight, 0.0))
-    gradient, output = oracle.quick_jit(learner.gradients)(state.variables, only_leads)
-    assert optax_norm(gradient["forecaster"]) > 1e-4
-    assert optax_norm(gradient["encoder"]) > 1e-4
-    assert -1 <= output.metrics["lead/cosine"] <= 1
-    without = oracle.quick_jit(LEARNER.batch)(state, stored, KEY)[1]
-    assert without.reached is None
-
-
-@pytest.mark.slow
-def test_learning_brings_forecasts_nearer(stored):
-    """To the encoded states at the positions, which the loss compares them with."""
-    learner = with_forecaster(replace(LEARNER, total_updates=10_000))
-    begin = oracle.first_state(learner, jnp.zeros((1, STACK, 3)))
-    repeat = oracle.quick_jit(learner.update)
-    state, _, before = repeat(begin, stored, KEY, 5)
-    _, _, after = repeat(state, stored, KEY, 150)
-    assert after["lead/cosine"] > before["lead/cosine"] + 0.1
-
-
-def test_a_forecaster_needs_leads():
-    direct = {"delay": "walk:3", "model": {"forecast": "direct"}}
-    learner = build_agent(configure(["cartpole"], direct), spaces_of((4,), np.float32, 2)).learner
-    assert (learner.leads, learner.longest_lead) == (16, 3)
-    assert learner.planner.model.forecaster is not None
-    config = configure(["cartpole"], {**direct, "learner": {"lead_share": 0.0}})
-    with pytest.raises(UsageError, match=r"--learner\.lead-share 0\.0 leaves none"):
-        build_agent(config, spaces_of((4,), np.float32, 2))
-    for unused in ({"agent": "oblivious-executed"}, {"delay": "constant:0"}):
-        config = configure(["cartpole"], {**direct, **unused})
-        built = build_agent(config, spaces_of((4,), np.float32, 2))
-        assert built.learner.planner.model.forecaster is None
-        assert built.learner.leads == 0

@@ -151,7 +151,6 @@ class TableModel:
     """
 
     tables: Any = None
-    forecaster: None = None
 
     @property
     def support(self) -> PlainSupport:
