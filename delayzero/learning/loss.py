@@ -1,6 +1,7 @@
 """EfficientZero's loss: value, value prefix, policy and consistency over an unrolled model.
 
-Models that predict ends or decode frames have further terms, which EfficientZero lacks.
+Models that predict ends or decode frames have further terms, which EfficientZero lacks; so does a
+learner with an agreement loss.
 """
 
 from __future__ import annotations
@@ -144,10 +145,12 @@ def efficientzero_loss(
     Per sample, L = w_pi sum_k CE(pi_k) + w_v sum_k CE(v_k) + w_p sum_k CE(prefix_k)
     - w_c sum_k cos_k, plus w_e sum_k BCE(end_k) for a model that predicts ends, plus
     w_r sum_k E(frame_k) for one that decodes frames, where E is a squared error over the variance
-    (:mod:`~delayzero.learning.reconstruction`). Sums over the compared steps (cos and E) are scaled
-    up to all steps. The loss is the mean of L weighted by importance, divided by the number of
-    unrolled steps. The terms of an unrolled state count if the step to it was really taken; its
-    policy counts only if the state is alive (see :class:`~delayzero.learning.batch.Batch`).
+    (:mod:`~delayzero.learning.reconstruction`), plus w_a sum_k (w_pi CE(own pi_k) + w_v CE(own
+    v_k)), where own is what the network itself predicts at the real latent. Sums over the compared
+    steps (cos, E and own) are scaled up to all steps. The loss is the mean of L weighted by
+    importance, divided by the number of unrolled steps. The terms of an unrolled state count if the
+    step to it was really taken; its policy and its own terms count only if the state is alive (see
+    :class:`~delayzero.learning.batch.Batch`).
 
     Args:
         model: The world model.
@@ -301,7 +304,10 @@ def _project(model: InTraining, latents: Array, count: int) -> Array:
 
 
 def _own_prediction(model: InTraining, latents: Array, count: int) -> Prediction:
-    """Return what acting would predict at real latents, ``[C, B, ...]``; it gets no gradient."""
+    """Return what the heads predict at real latents, with running statistics, ``[C, B, ...]``.
+
+    There is no gradient into them, nor into the latents.
+    """
     acting, variables = model.model.clone(train=False), jax.lax.stop_gradient(model.variables)
     prediction = acting.bind(variables).predict(jax.lax.stop_gradient(latents))
     own: Prediction = apart(model.mesh, prediction, count)

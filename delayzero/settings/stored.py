@@ -106,7 +106,7 @@ def _renamed(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings with old names replaced by current ones, and without former settings.
 
     Raises:
-        UsageError: The run has a direct forecaster, which no longer exists.
+        UsageError: They ask for a direct forecaster, which no longer exists.
     """
     renamed = dict(values)
     if "memory" in renamed:

@@ -86,8 +86,8 @@ def test_the_part_in_the_whole_loss(stored, steps):
     assert np.isclose(metrics["loss"], whole / config.unroll, rtol=1e-4)
 
 
-def test_targets_are_what_acting_would_predict(history):
-    """With the running statistics of batch normalisation, which networks of images have."""
+def test_targets_are_what_the_heads_predict_with_running_statistics(history):
+    """At the real latents that the consistency loss compares with."""
 
     def frame_of(row):
         return np.broadcast_to(row.frame[0], (10, 10, 2)).astype(np.float32)
