@@ -1,7 +1,6 @@
 """EfficientZero's loss: value, value prefix, policy and consistency over an unrolled model.
 
-Models that predict ends or decode frames have further terms, which EfficientZero lacks; so does a
-learner with an agreement loss.
+Models that predict ends or decode frames have further terms, which EfficientZero lacks.
 """
 
 from __future__ import annotations
@@ -21,7 +20,6 @@ from delayzero.learning.leads import rolled_latents
 from delayzero.learning.learner import Metrics
 from delayzero.learning.reconstruction import decoded, reconstruction_losses
 from delayzero.model import WorldModel
-from delayzero.model.parts import Prediction
 from delayzero.settings import LearnerConfig
 
 
@@ -51,8 +49,6 @@ class Unrolled(NamedTuple):
     frames: Array | None = None
     """Frames decoded from the positions and the compared states, for a model that decodes them,
     ``[1 + C, B, h, w, channels]``."""
-    own: Prediction | None = None
-    """What the network predicts at the real latents of the compared states, ``[C, B, ...]``."""
 
 
 def unroll_model(model: InTraining, batch: Batch, config: LearnerConfig) -> Unrolled:
@@ -75,9 +71,7 @@ def unroll_model(model: InTraining, batch: Batch, config: LearnerConfig) -> Unro
     steps = batch.action.shape[1]
     latents = [_first_latents(model, batch, config)]
     with jax.named_scope("real_latents"):
-        seen, count = real_latents(model, batch), batch.compared.shape[1]
-        real = _project(model, seen, count)
-        own = _own_prediction(model, seen, count) if config.agreement_weight else None
+        real = _project(model, real_latents(model, batch), batch.compared.shape[1])
     for k in range(steps):
         latents.append(_half_gradient(model("step", latents[-1], batch.action[:, k])))
     states = jnp.stack(latents)
@@ -100,7 +94,6 @@ def unroll_model(model: InTraining, batch: Batch, config: LearnerConfig) -> Unro
         similarity=cosine(imagined.astype(jnp.float32), real),
         end_logits=None if prediction.end_logits is None else prediction.end_logits[1:],
         frames=decoded(model, states[0], compared),
-        own=own,
     )
 
 
@@ -145,12 +138,10 @@ def efficientzero_loss(
     Per sample, L = w_pi sum_k CE(pi_k) + w_v sum_k CE(v_k) + w_p sum_k CE(prefix_k)
     - w_c sum_k cos_k, plus w_e sum_k BCE(end_k) for a model that predicts ends, plus
     w_r sum_k E(frame_k) for one that decodes frames, where E is a squared error over the variance
-    (:mod:`~delayzero.learning.reconstruction`), plus w_a sum_k (w_pi CE(own pi_k) + w_v CE(own
-    v_k)), where own is what the network itself predicts at the real latent. Sums over the compared
-    steps (cos, E and own) are scaled up to all steps. The loss is the mean of L weighted by
-    importance, divided by the number of unrolled steps. The terms of an unrolled state count if the
-    step to it was really taken; its policy and its own terms count only if the state is alive (see
-    :class:`~delayzero.learning.batch.Batch`).
+    (:mod:`~delayzero.learning.reconstruction`). Sums over the compared steps (cos and E) are scaled
+    up to all steps. The loss is the mean of L weighted by importance, divided by the number of
+    unrolled steps. The terms of an unrolled state count if the step to it was really taken; its
+    policy counts only if the state is alive (see :class:`~delayzero.learning.batch.Batch`).
 
     Args:
         model: The world model.
@@ -168,7 +159,7 @@ def efficientzero_loss(
     alive = batch.alive.T.astype(jnp.float32)  # [K + 1, B]
     taken = jnp.concatenate([jnp.ones_like(alive[:1]), alive[:-1]])  # the step to state k
     compared = _after_steps(mesh, taken[1:], batch.compared)
-    losses = _losses(model, mesh, batch, out, alive, taken, compared)
+    losses = _losses(model, batch, out, alive, taken, compared)
     weights = {
         "policy": config.policy_weight,
         "value": config.value_weight,
@@ -176,8 +167,6 @@ def efficientzero_loss(
         "consistency": config.consistency_weight,
         "ends": config.end_weight,
         "reconstruction": config.reconstruction_weight,
-        "own_policy": config.agreement_weight * config.policy_weight,
-        "own_value": config.agreement_weight * config.value_weight,
     }
     per_sample = jnp.zeros_like(batch.weight)
     for name, term in losses.items():
@@ -205,19 +194,12 @@ def efficientzero_loss(
 
 
 def _losses(
-    model: WorldModel,
-    mesh: Mesh | None,
-    batch: Batch,
-    out: Unrolled,
-    alive: Array,
-    taken: Array,
-    compared: Array,
+    model: WorldModel, batch: Batch, out: Unrolled, alive: Array, taken: Array, compared: Array
 ) -> dict[str, Array]:
     """Return the terms of the loss by name, each with a row per unrolled state, ``[..., B]``.
 
     Args:
         model: The world model.
-        mesh: The devices that share the batch; None for one device.
         batch: The batch.
         out: The predictions.
         alive: The states whose policy counts, 1 or 0, ``[K + 1, B]``.
@@ -238,15 +220,6 @@ def _losses(
     if out.frames is not None:
         errors = reconstruction_losses(out.frames, batch, compared)
         losses["reconstruction"] = errors.at[1:].multiply(steps / compared.shape[0])
-    if out.own is not None:
-        still_alive = _after_steps(mesh, alive[1:], batch.compared)
-        for name, own, imagined in (
-            ("own_policy", out.own.policy_logits, out.policy_logits),
-            ("own_value", out.own.value_logits, out.value_logits),
-        ):
-            logits = _after_steps(mesh, imagined[1:], batch.compared)
-            error = optax.safe_softmax_cross_entropy(logits, jax.nn.softmax(own))
-            losses[name] = error * still_alive * (steps / compared.shape[0])
     return losses
 
 
@@ -301,17 +274,6 @@ def _project(model: InTraining, latents: Array, count: int) -> Array:
     projections: Array = model("project", latents).astype(jnp.float32)
     groups: Array = jax.lax.stop_gradient(apart(model.mesh, projections, count))
     return groups
-
-
-def _own_prediction(model: InTraining, latents: Array, count: int) -> Prediction:
-    """Return what the heads predict at real latents, with running statistics, ``[C, B, ...]``.
-
-    There is no gradient into them, nor into the latents.
-    """
-    acting, variables = model.model.clone(train=False), jax.lax.stop_gradient(model.variables)
-    prediction = acting.bind(variables).predict(jax.lax.stop_gradient(latents))
-    own: Prediction = apart(model.mesh, prediction, count)
-    return own
 
 
 def _half_gradient(latent: Array) -> Array:

@@ -50,9 +50,6 @@ class LearnerConfig:
     """Weight of the reconstruction loss, for images; 0: no decoder. A decoder predicts the newest
     frame from the latents of positions without a lead, and from imagined latents where they are
     compared."""
-    agreement_weight: float = 0.0
-    """Weight of the agreement loss; 0: none. Where imagined latents are compared with real ones,
-    their policy and value also learn those that the network itself has at the real ones."""
     consistency_steps: int | None = None
     """Number of unrolled steps at which imagined latents are compared with real ones.
     They are drawn for each position of a batch; the loss is scaled up to all steps.
@@ -107,7 +104,7 @@ class LearnerConfig:
                 NOT_NEGATIVE: (
                     *("policy_weight", "value_weight", "prefix_weight", "consistency_weight"),
                     *("weight_decay", "mixed_value_after", "mixed_value_age", "settle"),
-                    *("end_weight", "reconstruction_weight", "agreement_weight"),
+                    *("end_weight", "reconstruction_weight"),
                 ),
                 SHARE: ("drop_at",),
                 Bounds(0, MOST_LEADS): ("lead_share",),

@@ -41,8 +41,11 @@ def rows_of_two(one, other):
     alive = one["alive"]
     real, other_real = softmax(one["real"]), softmax(other["real"])
     rolled, other_rolled = softmax(one["rolled"][0]), softmax(other["rolled"][0])
+    same = real.argmax(-1) == other_real.argmax(-1)
     return {
         "another model at the real state": agreement(other_real, real, alive),
+        "rolled, where both agree at the real state": agreement(rolled, real, alive & same),
+        "rolled, where they do not": agreement(rolled, real, alive & ~same),
         "another model's roll": agreement(other_rolled, real, alive),
         "mean roll of two, one at the real state": agreement(rolled + other_rolled, real, alive),
         "mean roll of two, mean at the real state": agreement(

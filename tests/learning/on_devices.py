@@ -84,11 +84,10 @@ def learner_of(name):
         learner = oracle.small_learner(replay=PRIORITIES, **changes)
         return replace(learner, leads=3, longest_lead=3)
     if name == "conv-leads":
-        changes |= {"lead_gradient": True, "agreement_weight": 1.0}
-        learner = oracle.small_learner("conv", replay=PRIORITIES, **changes)
+        learner = oracle.small_learner("conv", replay=PRIORITIES, lead_gradient=True, **changes)
         return replace(learner, leads=4, longest_lead=LONGEST)
     if name == "conv":
-        changes |= {"augment": True, "reconstruction_weight": 1.0, "agreement_weight": 1.0}
+        changes |= {"augment": True, "reconstruction_weight": 1.0}
         return oracle.small_learner("conv", replay=PRIORITIES, **changes)
     if name == "by-step":
         changes |= {"normalise": "by_step", "consistency_steps": 1}
