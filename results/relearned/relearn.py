@@ -14,8 +14,11 @@ A variant is ``base``, or joins ``name=value`` by commas: settings of the learne
 ``blocks=2`` (residual blocks of the dynamics), ``together=1`` (what is compared has the shift of
 what it is imagined from), ``local=1`` (latents are compared place by place, not as a whole),
 ``wide=1`` (Atari: latents of 128 channels, not 64), ``by_delay=1`` (all leads are delays of stored
-decisions; 0: all are uniform) or ``noise=0.1`` (normal noise of that size is added to the latents
-from which the model is unrolled).
+decisions; 0: all are uniform), ``noise=0.1`` (normal noise of that size is added to the latents
+from which the model is unrolled), or another range of latents: ``simplex=8`` (groups of 8 channels
+sum up to one), ``code=8`` (one channel of each such group is 1, the others 0) or ``levels=4`` (each
+entry is one of 4 numbers), where gradients pass as if nothing had been rounded. With ``jump=5`` the
+model looks ahead five steps at once (``jumps.py``), by ``jump_blocks`` residual blocks.
 
 With ``--hold N`` the model does not learn from N of the run's environments: ``held`` is how well
 it foresees there. With ``--forecasts FILE`` a model's policies in the new episodes are stored, at
@@ -40,8 +43,8 @@ from delayzero.evaluation.episodes import Evaluator, summary
 from delayzero.evaluation.prediction import foresight, new_episodes
 from delayzero.evaluation.way import draw_starts, way_from
 from delayzero.learning import Learner, augment, leads, loss
-from delayzero.model import WorldModel
-from delayzero.model.layers import ConvNorm, ResidualBlock, mean_pool
+from delayzero.model import WorldModel, world_model
+from delayzero.model.layers import ConvNorm, ResidualBlock, mean_pool, scale_to_unit
 from delayzero.model.parts import Perceptron
 from delayzero.playing.actor import Actor
 from delayzero.playing.environments import Environments, make_env
@@ -54,6 +57,7 @@ from delayzero.training.loop import Trainer
 from delayzero.training.programs import compiler_options
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "benchmarks"))
+from jumps import JumpModel, Looking, jump_everywhere, with_jumps
 from parts import settings_in
 
 ROWS, GAMES, HORIZON, POSITIONS = 320, 32, 25, 1024
@@ -181,6 +185,24 @@ def noisy(first_latents, size, model, batch, config):
     return latents + (size * noise).astype(latents.dtype)
 
 
+def simplex(size, x):
+    """Return latents in which groups of channels are probabilities."""
+    return nn.softmax(x.reshape(*x.shape[:-1], -1, size)).reshape(x.shape)
+
+
+def code(size, x):
+    """Return latents in which one channel of each group is 1, with the gradient of ``simplex``."""
+    soft = simplex(size, x).reshape(*x.shape[:-1], -1, size)
+    hard = jax.nn.one_hot(soft.argmax(axis=-1), size, dtype=x.dtype)
+    return (soft + jax.lax.stop_gradient(hard - soft)).reshape(x.shape)
+
+
+def levels(count, x):
+    """Return latents scaled to [0, 1] and rounded to one of so many numbers."""
+    scaled = scale_to_unit(x)
+    return scaled + jax.lax.stop_gradient(jnp.round(scaled * (count - 1)) / (count - 1) - scaled)
+
+
 def of_environments(replay, chosen):
     """Return the rows of some environments."""
     grid = replay.priority.shape
@@ -194,9 +216,14 @@ def variant_of(system, text):
         loss._half_gradient = lambda latent: latent
     if noise := chosen.pop("noise", 0):
         loss._first_latents = partial(noisy, loss._first_latents, noise)
+    for scaling in (simplex, code, levels):
+        if size := chosen.pop(scaling.__name__, 0):
+            world_model.scale_to_unit = partial(scaling, size)
+            leads.can_chain = lambda model: False
     leads.BY_DELAY = chosen.pop("by_delay", leads.BY_DELAY)
     blocks, local, wide = (chosen.pop(name, 0) for name in ("blocks", "local", "wide"))
     kind = Together if chosen.pop("together", 0) else Learner
+    jump, jump_blocks = chosen.pop("jump", 0), chosen.pop("jump_blocks", 1)
     of_model = {name: chosen.pop(name) for name in [*chosen] if hasattr(system.config.model, name)}
     stack = chosen.pop("stack", system.config.stack)
     config = changed(system.config, learner=chosen, model=of_model, stack=stack)
@@ -212,6 +239,9 @@ def variant_of(system, text):
             projector=Perceptron((PROJECTION,) * 2, norm_last=True, dtype=model.dtype),
             predictor=Perceptron((PROJECTION // 2, PROJECTION), dtype=model.dtype),
         )
+    if jump:
+        jump_everywhere()
+        model = with_jumps(model, jump, jump_blocks)
     planner = replace(system.planner, model=model)
     values = {f.name: getattr(system.learner, f.name) for f in fields(system.learner)}
     learner = kind(**{**values, "planner": planner})
@@ -276,7 +306,9 @@ def learn(options):
     update = update.lower(state, replay, key, jnp.int32(1)).compile(
         compiler_options=compiler_options()
     )
-    look = jax.jit(partial(foresight, system.planner.model, HORIZON, POSITIONS))
+    model = system.planner.model
+    looking = Looking(model) if isinstance(model, JumpModel) else model
+    look = jax.jit(partial(foresight, looking, HORIZON, POSITIONS))
     row = {"variant": options.variant, "seed": options.seed, "hold": options.hold, "run": kept}
     row["results"] = []
     row["learner"] = asdict(learner.config)
