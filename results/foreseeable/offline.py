@@ -12,7 +12,11 @@ VARIANT joins words with ``+``: ``apart`` (as in the preset: the position and wh
 shifted by pixels of their own) or ``none`` (no shifts), ``latent`` (latents are compared directly,
 without projections), ``fine`` (latents of 12 x 12 with half the channels instead of 6 x 6),
 ``heavy`` (consistency weighs 20 instead of 2), ``pictures`` (a decoder also predicts the picture
-from each unrolled latent).
+from each unrolled latent), ``leads`` (a quarter of the positions begins with a latent rolled there
+through up to 15 steps, with a gradient), ``jumps`` (with leads: the model looks ahead five steps at
+once, see ``jumps.py`` in ``results/relearned``).
+
+Without a trained run, ``expert.py`` stores games of a player that looks ahead with the emulator.
 """
 
 import json
@@ -28,7 +32,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from delayzero.actions import ActionSpec
+from delayzero.actions import ActionSpec, Queue
 from delayzero.learning import augment
 from delayzero.learning.batch import Batch
 from delayzero.learning.in_training import InTraining
@@ -40,9 +44,13 @@ from delayzero.model.scalars import Support
 from delayzero.model.world_model import WorldModel
 from delayzero.settings.presets import compose
 
+sys.path.append(str(Path(__file__).resolve().parents[1] / "relearned"))
+from jumps import Looking, jump_everywhere, with_jumps
+
 GAMES, FITTED, LENGTH, STACK, SIZE = 24, 18, 700, 4, 48
 BATCH, UNROLL, HORIZON = 64, 5, 15
 STEPS = (1, 3, 5, 10, 15)
+LEADS, JUMP = 16, 5
 PLAYER, LANES, LIMIT = slice(41, 42), slice(42, 50), 10
 PICTURE_WEIGHT = 2.0
 
@@ -132,7 +140,7 @@ def model_of(words, actions):
     """The model of a variant."""
     support, kind = Support(50), Direct if "latent" in words else WorldModel
     fine = "fine" in words
-    return kind(
+    model = kind(
         encoder=Encoder(16 if fine else 32, fine),
         dynamics=ImageDynamics(actions),
         prefix=PrefixNet(support.bins, 64, 32, channels=8),
@@ -144,6 +152,7 @@ def model_of(words, actions):
         memory_size=64,
         scales=True,
     )
+    return with_jumps(model, JUMP, blocks=1) if "jumps" in words else model
 
 
 class Games:
@@ -157,9 +166,9 @@ class Games:
         places = np.array(
             [
                 (t, i)
-                for t in range(STACK, len(self.cut) - HORIZON - 1)
+                for t in range(STACK, len(self.cut) - HORIZON - UNROLL - 1)
                 for i in range(GAMES)
-                if not self.cut[t - STACK + 1 : t + HORIZON + 1, i].any()
+                if not self.cut[t - STACK + 1 : t + HORIZON + UNROLL + 1, i].any()
             ]
         )
         self.fitted, self.held = (places[places[:, 1] < FITTED], places[places[:, 1] >= FITTED])
@@ -173,14 +182,18 @@ class Games:
         """Values of the next steps, ``[B, count, ...]``."""
         return np.stack([values[t + k, i] for k in range(count)], 1)
 
-    def sample(self, random):
-        """Positions of an update, before augmentation."""
-        t, i = self.fitted[random.integers(len(self.fitted), size=BATCH)].T
+    def sample(self, random, leads):
+        """Positions of an update, before augmentation; the first ones have leads."""
+        begin, i = self.fitted[random.integers(len(self.fitted), size=BATCH)].T
+        lead = np.where(np.arange(BATCH) < leads, random.integers(1, HORIZON + 1, BATCH), 0)
+        t = begin + lead
+        way = self.along(self.action, begin, i, HORIZON).astype(np.int32)
         compared = np.argsort(random.random((BATCH, UNROLL)), 1)[:, :1].astype(np.int32)
         rewards = self.along(self.reward, t, i, UNROLL)
         return {
             "pictures": self.along(self.frames, t, i, UNROLL + 1),
-            "now": self.stack(t, i),
+            "now": self.stack(begin, i),
+            "lead": Queue(way[:leads], np.arange(HORIZON) < lead[:leads, None]) if leads else None,
             "then": self.stack(t + 1 + compared[:, 0], i),
             "compared": compared,
             "action": self.along(self.action, t, i, UNROLL).astype(np.int32),
@@ -203,6 +216,7 @@ def batch_of(sampled, key):
         alive=jnp.ones((BATCH, UNROLL + 1), bool),
         weight=jnp.ones(BATCH),
         age=jnp.zeros(BATCH, jnp.int32),
+        lead=sampled["lead"],
     )
 
 
@@ -210,11 +224,14 @@ def trained(words, games, seed, updates):
     """Train a variant; return its model and variables."""
     import delayzero.learning.loss as loss_module
 
-    loss_module.InTraining = Watched
+    if "jumps" in words:
+        jump_everywhere()
+    if "pictures" in words:
+        loss_module.InTraining = Watched
     augment.SHIFT = 0 if "none" in words else 2
     model = model_of(words, ActionSpec(games.policy.shape[-1]))
     config = compose(["atari"]).learner
-    config = replace(config, batch_size=BATCH, consistency_steps=1, warmup=200)
+    config = replace(config, batch_size=BATCH, consistency_steps=1, warmup=200, lead_gradient=True)
     if "heavy" in words:
         config = replace(config, consistency_weight=20.0)
     optimiser, decoder = make_optimiser(config, updates), Decoder()
@@ -253,7 +270,7 @@ def trained(words, games, seed, updates):
     random, key = np.random.default_rng(seed), jax.random.key(seed + 1)
     for n in range(updates):
         key, now = jax.random.split(key)
-        sampled = games.sample(random)
+        sampled = games.sample(random, LEADS if "leads" in words else 0)
         parameters, statistics, state, metrics = update(parameters, statistics, state, sampled, now)
         if n % 500 in (20, 499):
             cosine, policy = (float(metrics[m]) for m in ("consistency/cosine", "loss/policy"))
@@ -279,13 +296,20 @@ def smallest_error(fit, held, which):
 def measured(games, model, variables):
     """What latents know about the held games, by steps ahead."""
     bound = model.bind(variables)
+    jumps = hasattr(model, "jumps")
+    walking = Looking(model).bind(variables) if jumps else bound
     look = jax.jit(lambda frames: bound.represent(frames.astype(jnp.float32) / 255))
     policy = jax.jit(lambda latent: bound.predict(latent).policy_logits)
 
-    def step(latent, action):
-        return (bound.step(latent, action),) * 2
+    def step(state, action):
+        state = walking.step(state, action)
+        return state, state.now if jumps else state
 
-    roll = jax.jit(lambda latent, actions: jax.lax.scan(step, latent, actions.T)[1])
+    def rolled_through(latent, actions):
+        begin = walking.begin(latent) if jumps else latent
+        return jax.lax.scan(step, begin, actions.T)[1]
+
+    roll = jax.jit(rolled_through)
     places, now, rolled, then = [], [], [], []
     for seed, (among, most) in enumerate(((games.fitted, 3000), (games.held, 1200))):
         count = min(most, len(among))
