@@ -17,6 +17,7 @@ KEPT = Path(__file__).with_name("runs.jsonl")
 LINES = 8
 HEALTH = ("reward_recall", "reward_recall_fresh", "prefix_explained", "prefix_fresh")
 HORIZONS = (1, 5, 10, 15, 25)
+LIFE = ("life_policy_agreement", "life_value_error")
 VERSIONS = ("commit", "cpu", "jax", "threads")
 
 
@@ -33,9 +34,22 @@ def kept(folder):
         "versions": {name: result["versions"].get(name) for name in VERSIONS},
         "score": result["score"],
         "updating": result["seconds"]["updating"],
-        "agreement": [round(x, 4) for x in result["prediction"]["policy_agreement"]],
+        "agreement": _rounded(result, "policy_agreement"),
+        "lives": {name: _rounded(result, name) for name in ("value_error", *LIFE)},
         "health": {name: round(_mean_of(f"health/{name}", last), 3) for name in HEALTH},
     }
+
+
+def _rounded(result, name):
+    """Return a curve of a result."""
+    return [None if x is None else round(x, 4) for x in result["prediction"][name]]
+
+
+def _cells(curves):
+    """Return the means of curves at the horizons that they have."""
+    found = [[curve[k - 1] for curve in curves if len(curve) >= k] for k in HORIZONS]
+    kept = [[x for x in entries if x is not None] for entries in found]
+    return " | ".join(f"{mean(entries):.2f}" if entries else "-" for entries in kept)
 
 
 def _mean_of(key, lines):
@@ -52,13 +66,21 @@ runs = dict(sorted(runs.items()))
 if sys.argv[1:]:
     KEPT.write_text("".join(json.dumps(run) + "\n" for run in runs.values()))
 
+groups = [
+    (name, list(group))
+    for name, group in groupby(runs.values(), lambda run: run["name"].rpartition("-")[0])
+]
 steps = " | ".join(map(str, HORIZONS))
 print(f"| runs | scores | {' | '.join(HEALTH)} | {steps} |")
 print("|---" * (2 + len(HEALTH) + len(HORIZONS)) + "|")
-for name, group in groupby(runs.values(), lambda run: run["name"].rpartition("-")[0]):
-    members = list(group)
+for name, members in groups:
     scores = ", ".join(f"{run['score']:.1f}" for run in members)
-    health = [mean(run["health"][key] for run in members) for key in HEALTH]
-    agreement = [mean(run["agreement"][k - 1] for run in members) for k in HORIZONS]
-    cells = " | ".join(f"{x:.2f}" for x in (*health, *agreement))
-    print(f"| {name} | {scores} | {cells} |")
+    health = " | ".join(f"{mean(run['health'][key] for run in members):.2f}" for key in HEALTH)
+    print(f"| {name} | {scores} | {health} | {_cells([run['agreement'] for run in members])} |")
+
+print(f"\n| runs with lives | {steps} |")
+print("|---" * (1 + len(HORIZONS)) + "|")
+for name, members in groups:
+    if "-lives" in name:
+        for curve in ("value_error", *LIFE):
+            print(f"| {name}, {curve} | {_cells([run['lives'][curve] for run in members])} |")
