@@ -158,17 +158,18 @@ def model_of(words, actions):
 class Games:
     """The stored games."""
 
-    def __init__(self, path):
-        """Load them."""
+    def __init__(self, path, leads):
+        """Load them; ``leads`` positions of an update have leads."""
+        self.leads, reach = leads, HORIZON + (UNROLL if leads else 0)
         loaded = np.load(path)
         self.__dict__.update({name: loaded[name] for name in loaded.files})
         self.memory = self.memory.astype(np.float32)
         places = np.array(
             [
                 (t, i)
-                for t in range(STACK, len(self.cut) - HORIZON - UNROLL - 1)
+                for t in range(STACK, len(self.cut) - reach - 1)
                 for i in range(GAMES)
-                if not self.cut[t - STACK + 1 : t + HORIZON + UNROLL + 1, i].any()
+                if not self.cut[t - STACK + 1 : t + reach + 1, i].any()
             ]
         )
         self.fitted, self.held = (places[places[:, 1] < FITTED], places[places[:, 1] >= FITTED])
@@ -182,18 +183,21 @@ class Games:
         """Values of the next steps, ``[B, count, ...]``."""
         return np.stack([values[t + k, i] for k in range(count)], 1)
 
-    def sample(self, random, leads):
+    def sample(self, random):
         """Positions of an update, before augmentation; the first ones have leads."""
         begin, i = self.fitted[random.integers(len(self.fitted), size=BATCH)].T
-        lead = np.where(np.arange(BATCH) < leads, random.integers(1, HORIZON + 1, BATCH), 0)
-        t = begin + lead
-        way = self.along(self.action, begin, i, HORIZON).astype(np.int32)
+        t, queue = begin, None
+        if self.leads:
+            lead = random.integers(1, HORIZON + 1, BATCH)
+            t = begin + np.where(np.arange(BATCH) < self.leads, lead, 0)
+            way = self.along(self.action, begin, i, HORIZON)[: self.leads].astype(np.int32)
+            queue = Queue(way, np.arange(HORIZON) < lead[: self.leads, None])
         compared = np.argsort(random.random((BATCH, UNROLL)), 1)[:, :1].astype(np.int32)
         rewards = self.along(self.reward, t, i, UNROLL)
         return {
             "pictures": self.along(self.frames, t, i, UNROLL + 1),
             "now": self.stack(begin, i),
-            "lead": Queue(way[:leads], np.arange(HORIZON) < lead[:leads, None]) if leads else None,
+            "lead": queue,
             "then": self.stack(t + 1 + compared[:, 0], i),
             "compared": compared,
             "action": self.along(self.action, t, i, UNROLL).astype(np.int32),
@@ -270,7 +274,7 @@ def trained(words, games, seed, updates):
     random, key = np.random.default_rng(seed), jax.random.key(seed + 1)
     for n in range(updates):
         key, now = jax.random.split(key)
-        sampled = games.sample(random, LEADS if "leads" in words else 0)
+        sampled = games.sample(random)
         parameters, statistics, state, metrics = update(parameters, statistics, state, sampled, now)
         if n % 500 in (20, 499):
             cosine, policy = (float(metrics[m]) for m in ("consistency/cosine", "loss/policy"))
@@ -347,9 +351,10 @@ def main():
     """Play, or train and measure."""
     if sys.argv[1] == "play":
         return play(*sys.argv[2:4])
-    games, variant, (seed, updates) = Games(sys.argv[2]), sys.argv[3], map(int, sys.argv[4:6])
-    begun = time.monotonic()
-    model, variables = trained(set(variant.split("+")), games, seed, updates)
+    variant, (seed, updates) = sys.argv[3], map(int, sys.argv[4:6])
+    words = set(variant.split("+"))
+    games, begun = Games(sys.argv[2], LEADS if "leads" in words else 0), time.monotonic()
+    model, variables = trained(words, games, seed, updates)
     row = {"variant": variant, "seed": seed, "updates": updates}
     row |= {
         "seconds": round(time.monotonic() - begun),

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 
 from delayzero.agents import planning as agents
-from delayzero.learning import leads, loss
+from delayzero.learning import loss
 from delayzero.learning.in_training import InTraining
 from delayzero.model import WorldModel
 from delayzero.model.layers import ConvNorm, ResidualBlock
@@ -41,6 +41,7 @@ class JumpModel(WorldModel):
     """A world model with a second dynamics."""
 
     jumps: nn.Module | None = None
+    length: int = 5
 
     def jump(self, latent, actions):
         """Predict the latents after ``actions`` ``[B, N]``."""
@@ -52,11 +53,11 @@ class JumpModel(WorldModel):
         self.jump(latent, jnp.zeros((len(latent), self.length), jnp.int32))
         return super().everything(observation, action, queue)
 
-    length: int = 5
-
 
 def with_jumps(model, length, blocks):
     """Return a model like another one, with jumps of ``length`` steps."""
+    if type(model) is not WorldModel:
+        raise SystemExit(f"jumps are for a plain WorldModel, not for {type(model).__name__}")
     own = {name: getattr(model, name) for name in WorldModel.__dataclass_fields__}
     del own["parent"], own["name"]
     kind = JumpDynamics(model.actions.count, blocks, model.dtype)
@@ -103,7 +104,6 @@ def rolled(model, variables, latent, queue):
 
 def jump_everywhere():
     """Jump where a latent is rolled: in leads, while acting, and in the unroll of training."""
-    leads.can_chain = lambda model: False
     loss.rolled_latents, agents.roll, loss.InTraining = rolled, rolled, Jumping
 
 
