@@ -1,6 +1,7 @@
 """From which bytes of its memory does an Atari game take its chance? See docs/lab.
 
     python results/foreseeable/chance.py Assault --positions 60 > chance.json
+    python results/foreseeable/chance.py Assault Hero --together > together.jsonl
 
 Plays a game with random actions, each for some steps. From some positions the emulator repeats the
 next actions with one byte changed at random, for every byte. A byte is *hidden* where the next
@@ -24,6 +25,9 @@ from delayzero.envs import foresight
 STEPS = (1, 3, 5, 10, 15, 20, 25)
 BYTES, LONGEST_HOLD, BETWEEN = 128, 6, 37
 DONORS = 8
+HIDDEN, MATTERS = 0.75, 0.05
+"""``--together``: bytes hidden in at least this share of the positions, that change at least this
+share of the last pictures."""
 
 
 def held(random, buttons, count):
@@ -138,20 +142,42 @@ def cartridge(game):
     return "".join(f"_{c.lower()}" if c.isupper() else c for c in game).lstrip("_")
 
 
+def together(options):
+    """Print a line for each game: what all its hidden bytes decide."""
+    for game in options.games:
+        emulator = foresight._emulator(cartridge(game), options.seed)
+        random = np.random.default_rng(options.seed)
+        rows, _ = survey(emulator, random, options.positions)
+        chosen = [
+            row["byte"] for row in rows if row["hidden"] >= HIDDEN and row["changed"][-1] >= MATTERS
+        ]
+        row, moves = {"bytes": []}, None
+        if chosen:
+            (row,), moves = transplant(emulator, random, options.positions, chosen)
+        line = {"game": game, "positions": options.positions, "seed": options.seed}
+        print(json.dumps({**line, "steps": STEPS, "moves": moves, **row}), flush=True)
+
+
 def main():
     """Print the survey as JSON."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("game")
+    parser.add_argument("games", nargs="+")
     parser.add_argument("--positions", type=int, default=60)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--bytes", type=int, nargs="+")
+    ways = parser.add_mutually_exclusive_group()
+    ways.add_argument("--bytes", type=int, nargs="+")
+    ways.add_argument("--together", action="store_true")
     options = parser.parse_args()
-    emulator = foresight._emulator(cartridge(options.game), options.seed)
+    if options.together:
+        return together(options)
+    (game,) = options.games
+    emulator = foresight._emulator(cartridge(game), options.seed)
     look = transplant if options.bytes else survey
     arguments = [options.bytes] if options.bytes else []
     random = np.random.default_rng(options.seed)
     rows, moves = look(emulator, random, options.positions, *arguments)
-    head = {**vars(options), "steps": STEPS, "moves": moves}
+    head = {"game": game, "positions": options.positions, "seed": options.seed}
+    head |= {"bytes": options.bytes, "steps": STEPS, "moves": moves}
     print(json.dumps(head)[:-1] + ",")
     print(' "rows": [\n  ' + ",\n  ".join(map(json.dumps, rows)) + "]}")
 
