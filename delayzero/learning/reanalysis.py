@@ -10,6 +10,8 @@ import jax.numpy as jnp
 from jax import Array
 from jax.sharding import Mesh
 
+from delayzero.learning.batch import Batch
+from delayzero.learning.leads import rolled_latents
 from delayzero.planning import Planner, SearchResult
 from delayzero.replay import (
     Replay,
@@ -199,6 +201,35 @@ def search_windows(
         network_value=value,
         made_at=jnp.broadcast_to(updates, value.shape).astype(jnp.int32),
     )
+
+
+def search_leads(
+    planner: Planner, variables: Any, key: Array, batch: Batch, mesh: Mesh | None = None
+) -> Array:
+    """Search from where the leads of a batch end, and from the states that are unrolled from there.
+
+    Args:
+        planner: The search.
+        variables: The model's variables.
+        key: A random key.
+        batch: A batch with leads, before augmentation.
+        mesh: The devices that share the batch; None for one device.
+
+    Returns:
+        The policies, ``[F, K + 1, A]``.
+    """
+    assert batch.lead is not None, "no position of this batch has a lead"
+    count, steps = batch.lead.mask.shape[0], batch.action.shape[1]
+    model = planner.model.bind(variables)
+    latent = model.represent(batch.observation[:count])
+    latents = [rolled_latents(planner.model, variables, latent, batch.lead)]
+    for k in range(steps):
+        latents.append(model.step(latents[-1], batch.action[:count, k]))
+    roots = jnp.concatenate(latents)
+    if mesh is not None and roots.shape[0] % mesh.size:
+        mesh = None  # every device searches from all
+    policy = _search(mesh, planner, variables, key, roots).policy
+    return policy.reshape(steps + 1, count, -1).swapaxes(0, 1)
 
 
 def _search(

@@ -29,13 +29,13 @@ from delayzero.learning.learner import (
 )
 from delayzero.learning.loss import LossOutput, efficientzero_loss, unroll_model
 from delayzero.learning.optimiser import learning_rate, make_optimiser
-from delayzero.learning.reanalysis import search_windows
+from delayzero.learning.reanalysis import search_leads, search_windows
 from delayzero.learning.reconstruction import newest_frames
 from delayzero.planning import Planner
 from delayzero.replay import Replay, Sample, with_priorities
 from delayzero.settings import LearnerConfig, ReanalysisConfig, ReplayConfig
 
-SAMPLING, AUGMENTATION, COMPARED, LEADS, SETTLING = range(5)
+SAMPLING, AUGMENTATION, COMPARED, LEADS, SETTLING, AHEAD = range(6)
 """The random streams of an update."""
 
 
@@ -153,6 +153,15 @@ class Learner:
             lead=lead,
             predicts_ends=self.planner.model.predicts_ends,
         )
+        if lead is not None and self.config.lead_policy == "rolled":
+            ahead = search_leads(
+                self.planner,
+                self.target_variables(state),
+                _stream(key, state, AHEAD),
+                batch,
+                replay.mesh,
+            )
+            batch = batch._replace(policy=batch.policy.at[: self.leads].set(ahead))
         return sample, batch
 
     def playing(self, state: LearnerState) -> Any:

@@ -66,6 +66,10 @@ class LearnerConfig:
     do. None: a quarter if the agent looks further ahead than --learner.unroll steps, else none."""
     lead_gradient: bool = False
     """Let the gradient flow through the steps of those rolls too, into dynamics and encoder."""
+    lead_policy: Literal["real", "rolled"] = "real"
+    """Policy that those positions learn. real: that of the search from the observation there;
+    rolled: that of a search from the rolled latent, made in the update. The latter weighs
+    what may come where chance makes the forecast uncertain."""
     augment: bool | None = None
     """Shift and scale images randomly; None: only if they are pixels (uint8)."""
     optimiser: Literal["sgd", "adam"] = "sgd"

@@ -62,8 +62,8 @@ def oblivious(problem: SEDMDP) -> Policy:
 def at_most_likely(problem: SEDMDP) -> Policy:
     """Act by the undelayed optimum in the most likely state after z steps.
 
-    This idealises the point predictions of DEZ (a learned latent state) and of model-based
-    simulation, MBS (one step at a time).
+    This idealises point predictions, such as those of model-based simulation (MBS). The latent
+    state that DEZ predicts can stand for several states.
     """
     solution, predicted = solve_undelayed(problem.mdp), predicted_states(problem)
     return lambda time: _by_delay(

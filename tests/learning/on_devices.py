@@ -80,7 +80,11 @@ def learner_of(name):
     if name == "leads":
         learner = oracle.small_learner(replay=PRIORITIES, **changes)
         return replace(learner, leads=4, longest_lead=3)
+    if name == "rolled-policies":
+        learner = oracle.small_learner(replay=PRIORITIES, lead_policy="rolled", **changes)
+        return replace(learner, leads=4, longest_lead=3)
     if name == "odd-leads":
+        changes |= {"lead_policy": "rolled"}
         learner = oracle.small_learner(replay=PRIORITIES, **changes)
         return replace(learner, leads=3, longest_lead=3)
     if name == "conv-leads":
@@ -144,7 +148,10 @@ def test_gathering_the_replay_is_noticed():
 
 @pytest.mark.parametrize(
     "name",
-    ["mlp", "conv", "by-step", "settled", "leads", "odd-leads", "conv-leads", "batch", "delayed-q"],
+    [
+        *("mlp", "conv", "by-step", "settled", "batch", "delayed-q"),
+        *("leads", "odd-leads", "conv-leads", "rolled-policies"),
+    ],
 )
 def test_updates_are_those_of_one_device(name):
     learner, replay = learner_of(name), filled(kind_of(name))

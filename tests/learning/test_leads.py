@@ -159,6 +159,27 @@ def test_leads_are_not_the_rows_of_highest_priority(stored, begin):
     assert set(zip(*(np.asarray(x)[:LEADS] for x in led[:2]), strict=True)) not in first
 
 
+def test_rolled_policies_are_those_of_searches_where_leads_end(stored, begin):
+    config = replace(LEARNER.config, lead_policy="rolled")
+    _, real = next_batch(begin, stored, KEY)
+    _, batch = oracle.quick_jit(replace(LEARNER, config=config).batch)(begin, stored, KEY)
+    planner, variables = LEARNER.planner, begin.variables
+    model, wanted = planner.model.bind(variables), np.zeros_like(batch.policy[:LEADS])
+    for b in range(LEADS):
+        latent = model.represent(batch.observation[b : b + 1])
+        for action in batch.lead.row(b):
+            latent = model.step(latent, jnp.array([action]))
+        for k in range(wanted.shape[1]):
+            wanted[b, k] = planner.search(variables, KEY, latent, explore=True).policy[0]
+            if k < batch.action.shape[1]:
+                latent = model.step(latent, batch.action[b : b + 1, k])
+    assert batch.lead.mask.any()
+    np.testing.assert_allclose(batch.policy[:LEADS], wanted, atol=1e-5)
+    assert not np.allclose(real.policy[:LEADS], wanted, atol=1e-2)
+    assert oracle.leaves_equal(batch._replace(policy=0), real._replace(policy=0))
+    np.testing.assert_array_equal(batch.policy[LEADS:], real.policy[LEADS:])
+
+
 @pytest.mark.parametrize("lead_gradient", [False, True])
 def test_unrolls_begin_with_rolled_latents_then_with_encoded_ones(lead_gradient, stored, begin):
     _, batch = next_batch(begin, stored, KEY)
