@@ -1,4 +1,4 @@
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +9,7 @@ from delayzero.agents import build_agent
 from delayzero.learning import leads, loss
 from delayzero.learning.in_training import InTraining
 from delayzero.learning.leads import draw_leads, lead_queues, rolled_latents
-from delayzero.planning import roll
+from delayzero.planning import Planner, roll
 from delayzero.replay import Sample
 from delayzero.settings import LearnerConfig
 from delayzero.settings.keywords import configure
@@ -159,25 +159,48 @@ def test_leads_are_not_the_rows_of_highest_priority(stored, begin):
     assert set(zip(*(np.asarray(x)[:LEADS] for x in led[:2]), strict=True)) not in first
 
 
+@dataclass(frozen=True)
+class PolicyOfTheLatent(Planner):
+    """Finds what tells every latent from others, in place of a policy."""
+
+    def search(self, variables, key, latent, **options):
+        result = super().search(variables, key, latent, **options)
+        weights = np.random.default_rng(2).normal(0, 1, (latent.shape[-1], oracle.ACTIONS))
+        return result._replace(policy=latent @ weights)
+
+
 def test_rolled_policies_are_those_of_searches_where_leads_end(stored, begin):
-    config = replace(LEARNER.config, lead_policy="rolled")
-    _, real = next_batch(begin, stored, KEY)
-    _, batch = oracle.quick_jit(replace(LEARNER, config=config).batch)(begin, stored, KEY)
-    planner, variables = LEARNER.planner, begin.variables
-    model, wanted = planner.model.bind(variables), np.zeros_like(batch.policy[:LEADS])
-    for b in range(LEADS):
-        latent = model.represent(batch.observation[b : b + 1])
-        for action in batch.lead.row(b):
-            latent = model.step(latent, jnp.array([action]))
-        for k in range(wanted.shape[1]):
-            wanted[b, k] = planner.search(variables, KEY, latent, explore=True).policy[0]
-            if k < batch.action.shape[1]:
-                latent = model.step(latent, batch.action[b : b + 1, k])
-    assert batch.lead.mask.any()
-    np.testing.assert_allclose(batch.policy[:LEADS], wanted, atol=1e-5)
-    assert not np.allclose(real.policy[:LEADS], wanted, atol=1e-2)
-    assert oracle.leaves_equal(batch._replace(policy=0), real._replace(policy=0))
-    np.testing.assert_array_equal(batch.policy[LEADS:], real.policy[LEADS:])
+    plain = oracle.small_learner(batch_size=8, target_period=3, lead_policy="rolled")
+    model = plain.planner.model
+    planner = PolicyOfTheLatent(model, plain.planner.config, 0.9, plain.planner.prefix_horizon)
+    learner = replace(plain, planner=planner, leads=4, longest_lead=LONGEST)
+    program = oracle.quick_jit(learner.batch)
+    target = jax.tree.map(lambda x: 1.1 * x, begin.variables)
+    real = oracle.quick_jit(
+        replace(learner, config=replace(learner.config, lead_policy="real")).batch
+    )
+    lengths = set()
+    for updates in range(6):
+        state = begin._replace(target=target, updates=jnp.int32(updates))
+        _, batch = program(state, stored, KEY)
+        lengths.update(np.asarray(batch.lead.lengths))
+        wanted, bound = np.zeros_like(batch.policy[:4]), model.bind(target)
+        for b in range(4):
+            latent = bound.represent(batch.observation[b : b + 1])
+            for action in batch.lead.row(b):
+                latent = bound.step(latent, jnp.array([action]))
+            for k in range(wanted.shape[1]):
+                wanted[b, k] = planner.search(target, KEY, latent, explore=True).policy[0]
+                if k < batch.action.shape[1]:
+                    latent = bound.step(latent, batch.action[b : b + 1, k])
+        np.testing.assert_allclose(batch.policy[:4], wanted, atol=1e-5)
+        rows = wanted.reshape(-1, oracle.ACTIONS)
+        distances = np.abs(rows[:, None] - rows).max(axis=-1) + np.eye(len(rows))
+        assert np.mean(distances > 1e-3) > 0.9, "the policies do not tell latents apart"
+        _, others = real(state, stored, KEY)
+        np.testing.assert_array_equal(batch.policy[4:], others.policy[4:])
+        assert oracle.leaves_equal(batch._replace(policy=0), others._replace(policy=0))
+    assert len(lengths) > 3
 
 
 @pytest.mark.parametrize("lead_gradient", [False, True])
