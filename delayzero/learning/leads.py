@@ -8,9 +8,9 @@ on the row is trained like any other, with the targets of t and the steps after 
 that acting and its search read is trained where they read it. With ``--learner.lead-gradient`` the
 gradient flows on through the steps of the lead, and teaches the encoder what is needed there.
 
-Where chance decides what comes, the policies of searches from the states that came say only which
-action is best *most often*. With ``--learner.lead-policy rolled`` the policy is that of a search
-from the rolled latent, whose values are averages over what came.
+Where chance decides what comes, the policies of searches from the states that came can add up to a
+vote: which action is best *most often*. With ``--learner.lead-policy rolled`` the policy is that of
+a search from the rolled latent, whose values are averages over what came.
 """
 
 from __future__ import annotations

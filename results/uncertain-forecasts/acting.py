@@ -49,11 +49,14 @@ def main():
     parser.add_argument("--episodes", type=int, default=64)
     parser.add_argument("--max-steps", type=int)
     parser.add_argument("--seed", type=int, default=100)
+    parser.add_argument("--ways", nargs="+", help="such as policy 'search 16'; all by default")
     options = parser.parse_args()
     for run in options.runs:
         system, variables = load_weights(run, trust=True)
         for delay in options.delays:
             for name, planner in ways(system.planner):
+                if options.ways and name not in options.ways:
+                    continue
                 agent = replace(system.agent, planner=planner)
                 evaluator = Evaluator(
                     replace(system, agent=agent),
