@@ -23,7 +23,7 @@ from delayzero.replay import (
     queues_at,
     window_slots,
 )
-from delayzero.replay.sharding import AXIS, BY_POSITION, EVERYWHERE
+from delayzero.replay.sharding import AXIS, BY_POSITION, EVERYWHERE, positions
 from delayzero.settings import LearnerConfig
 
 
@@ -226,8 +226,6 @@ def search_leads(
     for k in range(steps):
         latents.append(model.step(latents[-1], batch.action[:count, k]))
     roots = jnp.concatenate(latents)
-    if mesh is not None and roots.shape[0] % mesh.size:
-        mesh = None  # every device searches from all
     policy = _search(mesh, planner, variables, key, roots).policy
     return policy.reshape(steps + 1, count, -1).swapaxes(0, 1)
 
@@ -235,11 +233,11 @@ def search_leads(
 def _search(
     mesh: Mesh | None, planner: Planner, variables: Any, key: Array, latent: Array
 ) -> SearchResult:
-    """Search from latents ``[B, ...]``; on several devices, each from its own.
+    """Search from latents ``[B, ...]``; on several devices that divide B, each from its own.
 
-    A device searches with noise of its own and waits for no other.
+    A device then searches with noise of its own and waits for no other.
     """
-    if mesh is None:
+    if mesh is None or positions(mesh, latent) == EVERYWHERE:
         return planner.search(variables, key, latent, explore=True)
 
     def local(variables: Any, key: Array, latent: Array) -> SearchResult:

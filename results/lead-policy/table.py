@@ -24,12 +24,8 @@ WAYS = ("at the most likely state", "Q averaged over the belief")
 
 def vote(problem):
     """Take the action that is most often the best one in the states of the belief."""
-    solution, belief = solve_undelayed(problem.mdp), acting.beliefs(problem)
-    choices = np.eye(ACTIONS)
-    return lambda time: acting._by_delay(
-        problem,
-        lambda delay: best(np.dot(belief[:, :, delay], choices[solution.greedy(time + delay)])),
-    )
+    votes = acting.at_sampled(problem)
+    return lambda time: best(votes(time))
 
 
 def planned(problem, first, state):
@@ -79,7 +75,7 @@ def main():
         for seed in range(options.problems):
             name = f"{family}_{seed}"
             found = values(SEDMDP.make(problem(name), options.law))
-            rounded = {way: round(value, 4) for way, value in found.items()}
+            rounded = {way: round(worth, 4) for way, worth in found.items()}
             print(
                 json.dumps({"problem": name, "law": options.law, "steps": STEPS, **rounded}),
                 flush=True,

@@ -77,16 +77,10 @@ def learner_of(name):
         model = vector_q_model(ActionSpec(oracle.ACTIONS), 3, 16)
         return QLearner(model, QConfig(batch_size=BATCH), PRIORITIES, 100)
     changes = dict(SETTINGS)
-    if name == "leads":
+    if name in ("leads", "rolled-policies", "odd-leads"):
+        changes["lead_policy"] = "real" if name == "leads" else "rolled"
         learner = oracle.small_learner(replay=PRIORITIES, **changes)
-        return replace(learner, leads=4, longest_lead=3)
-    if name == "rolled-policies":
-        learner = oracle.small_learner(replay=PRIORITIES, lead_policy="rolled", **changes)
-        return replace(learner, leads=4, longest_lead=3)
-    if name == "odd-leads":
-        changes |= {"lead_policy": "rolled"}
-        learner = oracle.small_learner(replay=PRIORITIES, **changes)
-        return replace(learner, leads=3, longest_lead=3)
+        return replace(learner, leads=3 if name == "odd-leads" else 4, longest_lead=3)
     if name == "conv-leads":
         learner = oracle.small_learner("conv", replay=PRIORITIES, lead_gradient=True, **changes)
         return replace(learner, leads=4, longest_lead=LONGEST)
